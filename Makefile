@@ -84,13 +84,8 @@ endif
 checks:
 	@nice $(MAKE) --no-print-directory --keep-going $(IN_PIECES) lint >$(VENV)/.checks 2>&1
 
-# Pytest ends with 1 when tests have failed. In continuous integration these run once more, alone and by name: one that
-# passes then is a flaky test, to be mended, and no reason to refuse a change.
 pytest-suite: $(COLLECTED)
-	@run="$(PY) -m pytest --suite=$(SUITE)"; \
-	$$run --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
-	echo "Tests have failed. They run once more, alone; those that pass now are flaky, and are to be mended:"; \
-	$$run --last-failed --last-failed-no-failures=none --verbose; }
+	@$(PY) -m pytest --suite=$(SUITE) --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder
 
 test-all:
 	@$(MAKE) --no-print-directory SUITE=all test

@@ -1,8 +1,8 @@
-"""A metrics page for all worker processes of an app. The worker that receives a scrape asks the others.
+"""Metrics page for all worker processes of an app. The worker that receives a scrape asks the other workers.
 
-Each worker listens on a socket in the directory that ``PROMETHEUS_MULTIPROC_DIR`` names. Its series have its ``pid`` as
-a label. The series are not summed, because a sum would fall when a worker ends, and Prometheus misinterprets a counter
-that falls. ``sum(rate(...))`` over the counters of the workers is correct.
+Each worker listens on a socket in the directory named by ``PROMETHEUS_MULTIPROC_DIR``. Its series have its ``pid`` as a
+label. The series are not summed, because a sum would decrease when a worker ends, and Prometheus takes a decrease for a
+restart. ``sum(rate(...))`` over the counters of the workers is correct.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ._io.run.service import serve
 __all__ = ["Scrapes"]
 
 ANSWER_WITHIN_S = 2.0
-"""Seconds after which a worker is left out of the page. Its series continue at the next scrape."""
+"""Seconds after which a worker is omitted from the page. Its series continue at the next scrape."""
 
 _END = b"# EOF\n"
-"""Last line of a worker's page. If it is missing, the page is cut short, and its last number may lack digits."""
+"""Last line of a worker's page. If it is missing, the page is truncated, and its last number may lack digits."""
 
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
@@ -37,7 +37,7 @@ class Scrapes:
     """This worker's part of the shared page."""
 
     def __init__(self, directory: str, app: str, page: Callable[[], str]) -> None:
-        """Publish the series of this worker, which ``page`` returns as text, in ``directory``.
+        """Publish the series of this worker in ``directory``. ``page`` returns them as text.
 
         ``app`` distinguishes the workers of one app from other processes.
         """
@@ -47,7 +47,7 @@ class Scrapes:
         self._scope = anyio.CancelScope()
 
     async def serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Answer the other workers until `end`. If it is not possible to listen, log the reason and return."""
+        """Answer the other workers until `end`. If listening is impossible, log the reason and return."""
         path = self._directory / f"{self._stem}{os.getpid()}.sock"
         try:
             path.unlink(missing_ok=True)  # left behind by a killed process with the same id
@@ -74,7 +74,7 @@ class Scrapes:
                 await stream.send(self._page().encode() + _END)
 
     async def workers(self) -> Workers:
-        """Return the series of every worker that answers."""
+        """Return the series of every worker that answers in time."""
         pages = {str(os.getpid()): self._page()}
 
         async def ask(path: Path) -> None:
@@ -108,7 +108,7 @@ class Workers(Collector):
         self._pages = pages
 
     def describe(self) -> Iterable[Metric]:
-        """Yield no metrics, because the object is created for a single scrape."""
+        """Yield no metrics, because the object exists only for a single scrape."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

@@ -1,7 +1,7 @@
-"""Receives signals of the process, for any number of tasks at the same time, on each event loop and platform.
+"""Signals of the process for any number of tasks at the same time, on every event loop and platform.
 
-An event loop has only one handler for a signal. A second receiver would replace the first one, and leave the default
-handler behind when it ends.
+An event loop has only one handler per signal. A second receiver would replace the first, and would leave the default
+handler behind at its end.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ STOP = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK")
 
 
 class Received:
-    """The signals that have arrived for one task."""
+    """Signals that have arrived for one task."""
 
     def __init__(self) -> None:
         self.numbers: deque[signal.Signals] = deque()
         """The signals in the order of their arrival."""
         # A handler of Python's ``signal`` module does not end the wait of an event loop. A byte on a socket does, on
-        # each of them.
+        # every event loop.
         self._news, self._bell = socket.socketpair()
         self._news.setblocking(False)
         self._bell.setblocking(False)
 
     def arrived(self, number: int) -> None:
-        """Store a signal. May be called between any two steps of the main thread."""
+        """Store a signal. This may be called between any two steps of the main thread."""
         self.numbers.append(signal.Signals(number))
         with suppress(BlockingIOError):  # the socket already contains enough bytes
             self._bell.send(b"!")
@@ -58,9 +58,9 @@ _before: dict[int, Any] = {}
 
 @contextmanager
 def receiving(numbers: Iterable[signal.Signals] = STOP) -> Iterator[Received]:
-    """Receive these signals in the block, in the main thread. The end of the last block restores the earlier handlers.
+    """In the block, receive these signals in the main thread. The end of the last block restores the earlier handlers.
 
-    Signals that other blocks have requested arrive here as well.
+    Signals requested by other blocks arrive here as well.
     """
     received = Received()
     _receivers.append(received)

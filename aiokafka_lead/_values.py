@@ -43,7 +43,7 @@ else:
             getters = [own.pop(_numbered(at)) for at in range(len(fields))]
             own.update(zip(fields, getters, strict=True))
             new = own["__new__"].__func__
-            # The standard library compiles it for each class, which takes most of the time.
+            # The standard library compiles this for each class, which takes most of the time.
             code = new.__code__.replace(co_varnames=("_cls", *fields), co_qualname=f"{name}.__new__")
             own["__new__"] = FunctionType(code, new.__globals__, "__new__", tuple(defaults.values()))
             own.update(_fields=fields, _field_defaults=defaults, __match_args__=fields)
@@ -56,7 +56,7 @@ else:
 
 @functools.cache
 def _fields(kind: Any) -> tuple[dict[str, Any], dict[str, Any], list[str], list[str]]:
-    """Return the fields: their defaults, their factories, and the names of those that are positional and compared."""
+    """Return the fields: defaults, factories, and the names of the positional and of the compared fields."""
     fields = dataclasses.fields(kind)
     return (
         {field.name: field.default for field in fields},
@@ -67,7 +67,7 @@ def _fields(kind: Any) -> tuple[dict[str, Any], dict[str, Any], list[str], list[
 
 
 class _Signature:
-    """The signature of a class of values, as `help` and editors show it."""
+    """The signature of a value class, as shown by `help` and editors."""
 
     def __get__(self, one: object, kind: Any) -> Signature:
         return Signature([self._parameter(field) for field in sorted(dataclasses.fields(kind), key=_is_keyword)])

@@ -52,8 +52,8 @@ class Client(Facade):
     - While a broker is slow, producers of the same partitions have separate connections.
     - Consumers share connections for fetching only if their ``isolation_level``, ``client_rack``, ``fetch_min_bytes``,
       ``fetch_max_wait_ms`` and ``max_partition_fetch_bytes`` are equal.
-    - A share consumer has a separate connection to each leader from which it takes records, because brokers bind the
-      locks of records to the connection.
+    - A share consumer has a separate connection to each leader that it fetches from, because brokers tie the locks of
+      records to the connection.
 
     `ClientOptions` describes the options, which apply to all clients. Passing one of them with another value to a
     client raises `ConfigError`, except ``close_timeout_ms`` and ``client_id``. A client's own ``client_id`` appears in
@@ -79,7 +79,7 @@ class Client(Facade):
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster.
 
-        Without ``wait``, the call returns immediately, and the client keeps trying to connect in the background.
+        If ``wait`` is False, the call returns immediately, and the client keeps trying to connect in the background.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used within
         ``timeout_ms`` (default: ``request_timeout_ms``). Raises authentication and TLS errors unchanged. After an error
@@ -264,7 +264,7 @@ class Client(Facade):
 
 
 class _Shared(Kind):
-    """Starts and stops shared connections."""
+    """Start and stop of shared connections."""
 
     stop_within_ms = math.inf  # each client has its own time limit
     closing_share, closing_ms = 0.05, 375.0

@@ -338,7 +338,7 @@ class Kafka:
         return register
 
     def _named(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options with a ``client_id`` by which metrics can distinguish the clients of a kind."""
+        """Return the options with a ``client_id`` that distinguishes clients of the same kind in metrics."""
         self._counts[kind] += 1
         number = self._counts[kind]
         base = self._client_id
@@ -488,7 +488,7 @@ class Kafka:
         For the same errors, a WebSocket is closed with code 1009, 1011 or 1013. If the WebSocket was not accepted yet,
         the server answers 403. Brokers' messages name hosts and principals, so they are logged but not returned.
         """
-        # Starlette's types allow handlers of requests or of WebSockets, but a handler of both does not fit them.
+        # Starlette's types allow a handler for requests or one for WebSockets, but not one for both.
         app.add_exception_handler(MessageTooLargeError, too_large)  # type: ignore[arg-type]
         app.add_exception_handler(KafkaError, unavailable)  # type: ignore[arg-type]
 

@@ -62,7 +62,7 @@ class Handlers:
         - ``in_thread``: call a plain function in a separate thread, for up to ``concurrency`` records at once.
         - ``max_records``: pass a list of up to this many records of one partition, parsed according to the annotation
           (``list[Order]``).
-        - ``max_wait_ms``: time for which such a batch waits to fill (default: 100). With ``exactly_once``, it waits
+        - ``max_wait_ms``: maximum time that such a batch waits to fill (default: 100). With ``exactly_once``, it waits
           ``max_transaction_ms`` at most.
 
         Each partition has one batch in progress at a time, so the order is kept. A batch that fails is handled again.

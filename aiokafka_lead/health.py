@@ -102,9 +102,9 @@ class ConsumerHealth(Frozen):
     """Time since the application last requested records; within `run`, the age of the oldest running handler. None
     while the application waits for records."""
     blocked_ms: float
-    """Duration of the last time that the event loop was blocked for seconds. 0 if that has not happened."""
+    """Duration of the last stall of the event loop that lasted for seconds. 0 if there was none."""
     since_blocked_ms: float | None
-    """Time since the end of the blocking in ``blocked_ms``."""
+    """Time since the end of the stall in ``blocked_ms``."""
     absent: tuple[str, ...] = ()
     """Topics and partitions to read that do not exist in the cluster. A restart does not solve this problem."""
     own_problems: tuple[str, ...] = ()
@@ -139,8 +139,8 @@ class ClientHealth(Frozen):
     connected: bool
     """True if a broker has returned metadata since the start."""
     problems: tuple[str, ...]
-    """Reasons why the client, or another client on its connections, is permanently unusable. It is not a problem here
-    if brokers cannot be reached."""
+    """Reasons why the client, or another client on its connections, is permanently unusable. Unreachable brokers are
+    not among them."""
 
     @property
     def healthy(self) -> bool:

@@ -1,9 +1,9 @@
 """All metrics of the clients: their meaning, their kind, and their names in Prometheus and KIP-714.
 
 `Producer.metrics` and similar methods return these classes. The docstrings of the fields are the descriptions of the
-metrics. Five parts of the code read the fields: the counters with the same names (`_core.producer.counters` and similar
-modules), the snapshots, `aiokafka_lead.prometheus`, the push of metrics to brokers (KIP-714), and
-``tools/monitoring.py``, which creates the table in the documentation, the dashboard and the alerts.
+metrics. These parts of the code read the fields: the counters with the same names (`_core.producer.counters` and
+similar modules), the snapshots, `aiokafka_lead.prometheus`, the push of metrics to brokers (KIP-714), and
+``tools/monitoring.py``. The latter creates the documentation's table of metrics, the dashboard and the alerts.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class MetadataMetrics(Frozen):
     """
 
     hints_received: int = counter()
-    """Leader hints that came with an error of Produce or Fetch (KIP-951)."""
+    """Leader hints received with an error in a Produce or Fetch response (KIP-951)."""
     hints_accepted: int = counter()
     """Leader hints that were followed."""
     hints_confirmed: int = counter()
@@ -137,7 +137,7 @@ class MetadataMetrics(Frozen):
     refreshes: int = counter()
     """Metadata responses processed."""
     refresh_failures: int = counter()
-    """Metadata refreshes to which no broker responded."""
+    """Metadata refreshes that no broker answered."""
     rebootstraps_unavailable: int = counter()
     """Bootstraps because no known broker could be reached (KIP-899)."""
     rebootstraps_timed_out: int = counter()
@@ -301,11 +301,11 @@ class ConsumerMetrics(Frozen):
     truncations: int = counter()
     """Positions found beyond the end of a log that had lost records (KIP-320)."""
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.fetch.manager.fetch.latency")
-    """Time from a fetch request to its response, including the time for which the broker waited for records."""
+    """Time from a fetch request to its response, including the broker's wait for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
     """Time from a request to its response, by broker."""
     commit_latency: LatencyHistogram = histogram("commit_latency_seconds", "consumer.coordinator.commit.latency")
-    """Time of successful commits, including the time of a rebalance in between."""
+    """Duration of successful commits, including rebalances for which they waited."""
     rebalance_latency: LatencyHistogram = histogram(
         "rebalance_latency_seconds", "consumer.coordinator.rebalance.latency"
     )
@@ -367,7 +367,7 @@ class ShareConsumerMetrics(Frozen):
     leader_move_ms_last: float = counter()
     """The latest time from such a refusal to that request, in milliseconds."""
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.share.fetch.manager.fetch.latency")
-    """Time from a fetch request to its response, including the time for which the broker waited for records."""
+    """Time from a fetch request to its response, including the broker's wait for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
     """Time from a request to its response, by broker."""
     throttle_time: LatencyHistogram = histogram(java="consumer.share.fetch.manager.fetch.throttle.time")

@@ -5,8 +5,8 @@
 
     REGISTRY.register(KafkaCollector(producer, consumer))
 
-Needs the ``prometheus`` extra. A collector has no costs between scrapes, because it reads counts that the clients keep
-in any case.
+Needs the ``prometheus`` extra. A collector has no cost between scrapes, because it only reads counts that the clients
+keep anyway.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class KafkaCollector(Collector):
         REGISTRY.register(collector)
         collector.add(consumer)
 
-    A registry accepts only one `KafkaCollector`, so register one, and `add` clients as you create them. `METRICS` has
+    A registry accepts only one `KafkaCollector`, so register one, and `add` clients as you create them. `METRICS` lists
     all metrics. Their label ``client_id`` distinguishes the clients of a process, so give each client a different
     ``client_id``. A pipeline's producers have the pipeline's ``client_id`` with ``-0``, ``-1`` and so on.
 
@@ -198,14 +198,14 @@ class KafkaCollector(Collector):
     """
 
     def __init__(self, *clients: Client) -> None:
-        """Collect from these clients. Raises `ConfigTypeError` for an object of another kind."""
+        """Collect from these clients. Raises `ConfigTypeError` for an object of another type."""
         self._names: dict[Single, str] = {}
         """Label of each client. The producers of a pipeline are separate entries."""
         for client in clients:
             self.add(client)
 
     def add(self, client: Client) -> None:
-        """Also collect from this client. Raises `ConfigTypeError` for an object of another kind."""
+        """Also collect from this client. Raises `ConfigTypeError` for an object of another type."""
         if not isinstance(client, Producer | TransactionPipeline | Consumer | ShareConsumer | Relay):
             raise ConfigTypeError(
                 "client must be a Producer, a TransactionPipeline, a Consumer, a ShareConsumer or a Relay, not "
@@ -223,7 +223,7 @@ class KafkaCollector(Collector):
     def describe(self) -> Iterator[Metric]:
         """Yield every metric without values.
 
-        With this, a registry refuses a second `KafkaCollector` when it is registered.
+        A registry uses them to reject a second `KafkaCollector` when it is registered.
         """
         for metric in itertools.chain.from_iterable(METRICS.values()):
             yield metric.family(())

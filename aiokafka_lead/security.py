@@ -208,7 +208,7 @@ def flat_security(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in SecurityConfig.__dataclass_fields__:
         if flat.pop(name, None) is not None:
             kind = type(value).__name__
-            raise ConfigError(f"security={kind}(...) and {name} exclude each other")
+            raise ConfigError(f"security={kind}(...) and {name} cannot be combined")
     return flat | value._options()
 
 
@@ -228,7 +228,7 @@ def _pem(name: str, value: Any) -> str:
 
 
 class KerberosConfig(Checked):
-    """The options of `KerberosOptions`, after their checks."""
+    """Checked values of the options that `KerberosOptions` describes."""
 
     sasl_kerberos_service_name: str = option("kafka", text)
     sasl_kerberos_domain_name: str | None = option(None, optional(text))
@@ -262,7 +262,7 @@ class KerberosConfig(Checked):
 
 
 class SecurityConfig(KerberosConfig, OAuthConfig):
-    """The options of `SecurityOptions`, which describes them, after their checks."""
+    """Checked values of the options that `SecurityOptions` describes."""
 
     security_protocol: SecurityProtocol = option("PLAINTEXT", one_of(*get_args(SecurityProtocol)))
     ssl_context: ssl.SSLContext | ContextFactory | None = option(None, optional(_context))
@@ -306,7 +306,7 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
         self._check_tls()
 
     def _check_files(self) -> None:
-        """Read the files of certificates and the keytab. Raises `ConfigError`, which names the option and the file."""
+        """Read the certificate files and the keytab. Raises `ConfigError`, which names the option and the file."""
         self._check_keytab()
         if self._tls_options():
             self.tls_material.context()
@@ -331,4 +331,4 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
                 f"security_protocol {self.security_protocol} does not use {given[0]}: set SSL or SASL_SSL"
             )
         if self.ssl_context is not None and len(given) > 1:
-            raise ConfigError(f"ssl_context and {given[0]} exclude each other: configure the context instead")
+            raise ConfigError(f"ssl_context and {given[0]} cannot be combined: configure the context instead")

@@ -32,14 +32,14 @@ Header = tuple[str, bytes | None]
 """A record header: its key, and its value, which may be None."""
 
 Headers = tuple[Header, ...]
-"""The headers of a record, in the order in which they were written. Keys may repeat."""
+"""The headers of a record, in the order written. Keys may repeat."""
 
 LATENCY_BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
 """Upper bounds of the counts in a `LatencyHistogram`, in milliseconds. The last count has no bound."""
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic, by the topic's name and the partition's number."""
+    """A partition of a topic, identified by the topic's name and the partition's number."""
 
     topic: str
     partition: int
@@ -112,7 +112,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)  # not `Frozen`, which is slower: every commit creates one for each partition
 class OffsetAndMetadata:
-    """A committed position: the offset of the next record to read, and a text of the application."""
+    """A committed position: the offset of the next record to read, and a text from the application."""
 
     offset: int
     metadata: str = ""
@@ -132,7 +132,7 @@ class ConsumerGroupMetadata(Frozen):
     group_instance_id: str | None = None
     topic_ids: Mapping[str, UUID] = field(default_factory=dict, compare=False, repr=False)
     """Ids of the topics that the consumer reads, by name. If a topic has been deleted and created again since, a broker
-    refuses the offsets (KIP-1319, Kafka 4.4). Without ids, it stores them for the new topic."""
+    rejects the offsets (KIP-1319, Kafka 4.4). Without ids, it stores them for the new topic."""
 
 
 class RebalanceListener:
@@ -148,7 +148,7 @@ class RebalanceListener:
     the method.
 
     A listener may also be any other object with some of these methods. An object with any other method that begins with
-    ``on_partition`` is refused, because its name is probably misspelt.
+    ``on_partition`` is rejected, because its name is probably misspelt.
     """
 
     def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:

@@ -1,12 +1,12 @@
-"""Compares several runs of ``each_move``, and this client with other clients and with its leader hints turned off.
+"""Compare several runs of ``each_move``, and this client with other clients and with its leader hints turned off.
 
 ``python -m benchmarks agree RUN RUN ...``: each RUN is the JSON file of a run of ``each_move``, or the CSV file of a
-published run (``benchmarks/results/each_move.csv``). There are three tables for each condition and backoff: the time of
-each client, the ratio of this client to every other client, and the difference in milliseconds.
+published run (``benchmarks/results/each_move.csv``). For each condition and backoff, three tables show each client's
+time, the ratio of this client's time to every other client's time, and the difference in milliseconds.
 
 The time of a move is the client's time minus the brokers' own time for the same move. With ``--measure behind``, the
 time of an ideal client is subtracted instead, which learns of the move immediately and waits in the same queues of busy
-brokers. The columns are the runs, and all moves together. Each figure has a 95 % confidence interval (percentile
+brokers. The columns are the runs, and all moves together. Each figure has a 95% confidence interval (percentile
 bootstrap over moves, drawn for each client separately). Runs agree if their intervals overlap. If the interval of the
 other client's figure contains 0, there is no ratio.
 """
@@ -26,7 +26,7 @@ from .leader_move import CLIENTS
 from .stats import Estimate, Statistic, estimate, quantile, resampled, table, within
 
 OURS = "lead"
-MEASURES = {"over": "over the brokers' own time", "behind": "after a client that knew the move at once"}
+MEASURES = {"over": "beyond the brokers' own time", "behind": "behind an ideal client"}
 STATISTICS: Mapping[str, Statistic] = {
     "mean": fmean,
     "p50": quantile(0.5),
@@ -55,7 +55,7 @@ def read(path: Path, measure: str = "over") -> Run:
             if over is not None:
                 found[case][move["client"]].append(over)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no run of each_move: {error!r}") from None
+        raise ValueError(f"{path} is not a run of each_move: {error!r}") from None
     if not found:
         raise ValueError(f"{path} has no moves")
     return found
@@ -92,9 +92,9 @@ def _pairs(moves: Moves, client: str, statistic: Statistic) -> list[tuple[float,
 
 
 FIGURES: Mapping[str, Figure] = {
-    "what each client takes, ms": taken,
-    "how many times as long this client takes as the other one": ratio,
-    "how much less this client takes than the other one, ms": less,
+    "time of each client, ms": taken,
+    "time of this client, as a multiple of the other client's": ratio,
+    "time of the other client minus time of this client, ms": less,
 }
 
 
@@ -147,5 +147,5 @@ def main(arguments: list[str]) -> None:
         count = sum(len(moves) for moves in pooled(runs, case).values())
         for title, figure in FIGURES.items():
             where = f"{case[0]}, backoff {case[1]} ms, {count:,} moves, {MEASURES[options.measure]}"
-            print(f"\n{where}: {title} [95 % interval]\n")
+            print(f"\n{where}: {title} [95% interval]\n")
             print(table(header, rows(runs, case, figure)))

@@ -1,4 +1,4 @@
-"""Loads the brokers until Metadata responses become slow, the condition for which KIP-951 was written.
+"""Load the brokers until Metadata responses become slow, the condition for which KIP-951 was written.
 
 ``python -m benchmarks.busy --bootstrap A,B,C --topic T --connections N`` keeps one batch in flight on each of N
 connections to every broker until it is killed. Each broker has one request handler (``num.io.threads``), and flushes
@@ -93,7 +93,7 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
             process.kill()
             await process.wait()
         connections *= 2
-    raise RuntimeError(f"Metadata takes {took:.0f} ms only")
+    raise RuntimeError(f"Metadata takes only {took:.0f} ms")
 
 
 async def metadata_ms(bootstrap: str, seconds: float) -> float:

@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
             try:
                 module = import_module(f"{compression.__name__}.{name}")
             except ImportError:
-                print(f"{name} is not here")
+                print(f"{name} is not installed")
                 continue
             for size in SIZES:
                 batch = lines(size)

@@ -58,7 +58,7 @@ async def run(options: argparse.Namespace) -> None:
         for client in options.clients
     ]
     parts = [f"{begin} to {end} s" for begin, end in itertools.pairwise(SECONDS)]
-    print(f"\nThe first seconds on young brokers, {options.rate:g} records/s, acks=all, linger 0; ms\n")
+    print(f"\nLatency after the brokers' start, {options.rate:g} records/s, acks=all, linger 0; ms\n")
     print(table(["client", *(f"{part} p{100 * share:g}" for part in parts for share in SHARES)], rows))
 
 

@@ -184,7 +184,7 @@ def main(arguments: list[str]) -> None:
         return
     clients = (*CLIENTS, NOTHING)
     print(
-        f"{'client CPU a record, us':32}{'compat':>10}{'aiokafka':>10}{'share':>8}{'FastStream':>12}{'beside it':>11}"
+        f"{'client CPU per record, us':32}{'compat':>10}{'aiokafka':>10}{'share':>8}{'FastStream':>12}{'beside it':>11}"
     )
     with sink() as brokers:
         for name, (_, records) in PROGRAMS.items():

@@ -3,7 +3,7 @@
 ``python -m benchmarks doubt [--clients lead confluent aiokafka] [--only WORDS] [--rounds 1] [--csv FILE]`` prints the
 seconds from a fault to the first progress after it. Each client runs in a separate process, with its default options,
 on its own embedded cluster. Progress means that a record written after the fault is read or acknowledged, unless the
-row says otherwise. Instead of seconds, a cell may contain
+row says otherwise. Instead of seconds, a cell may contain:
 
 - ``> 30``: there was no progress within the time limit;
 - ``-``: the client does not have the feature;
@@ -125,7 +125,7 @@ async def run(options: argparse.Namespace) -> None:
         show("Seconds from a fault to the first progress after it", found, options.clients)
         print("\nSlower than another client:", *(slower(found) or ["nowhere"]), sep="\n- ")
     if asked:
-        show("Requests a second while every broker refuses", asked, options.clients)
+        show("Requests per second while every broker refuses", asked, options.clients)
     write_csv(options.csv, {**found, **asked})
 
 

@@ -17,7 +17,7 @@ table subtracts another time:
 
 The consumer's figure is the time from the new leader's first acknowledgement until the consumer receives this record.
 With ``--group``, the consumer is the only member of a group; otherwise the partition is assigned to it. Medians and
-percentiles have 95 % confidence intervals (percentile bootstrap over moves). With ``--busy``, other producers load the
+percentiles have 95% confidence intervals (percentile bootstrap over moves). With ``--busy``, other producers load the
 brokers until a Metadata response takes 50 ms or more, the condition for which KIP-951 was written. ``agree`` compares
 the results of several runs. With ``--traces HOST:PORT``, the times of all records and moves are written to topics of
 this cluster, from which ``spark_moves`` computes the same tables.
@@ -184,7 +184,7 @@ def report(name: str, found: dict[tuple[int, str], list[Figures]], options: argp
             if values:
                 label = f"{CLIENTS[client]}, backoff {backoff_ms} ms"
                 rows.append([label, len(values), *middles, *(estimate(values, quantile(share)) for share in SHARES)])
-        print(f"\nA leader move, {name}: {title}; ms [95 % interval]\n")
+        print(f"\nTime of a leader move, {name}: {title}; ms [95% interval]\n")
         print(table(HEADER, rows))
     options.out.mkdir(parents=True, exist_ok=True)
     every = [

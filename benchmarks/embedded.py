@@ -1,4 +1,4 @@
-"""Runs an embedded cluster in a separate process, so that its CPU time does not count as the client's.
+"""Run an embedded cluster in a separate process, so that its CPU time does not count as the client's.
 
 ``python -m benchmarks.embedded [--brokers 3] [--metadata-delay-ms 0]`` prints the bootstrap servers, and runs until
 SIGTERM. With ``--metadata-delay-ms``, each Metadata response is delayed after the start. KIP-951 reports "order of few

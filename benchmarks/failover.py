@@ -336,7 +336,7 @@ async def run(options: argparse.Namespace) -> None:
             ordered = sorted(values)
             row += [percentile(ordered, 0.5), ordered[-1]]
         rows.append(row)
-    print(f"\n{options.runs} runs: the longest wait of a run in ms, its median and maximum\n")
+    print(f"\nLongest wait of a record in each of {options.runs} runs, in ms: median and maximum\n")
     print(table(["", "acknowledged", "max", "consumed", "max", "leaderless", "max"], rows))
 
 

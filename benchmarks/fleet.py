@@ -249,12 +249,12 @@ Event = Callable[[Fleet], None]
 HINTS: dict[str, dict[str, Any]] = {"with hints": {}, "without hints": {"leader_hint_policy": "off"}}
 EVENTS: list[tuple[str, Event, int, dict[str, dict[str, Any]]]] = [
     ("nothing happens", nothing, PROCESSES, {"": {}}),
-    ("a broker of the roll: leaders move, it restarts, they return", roll, CONCERNED, HINTS),
+    ("rolling restart, one broker: its leaders move away, it restarts, they return", roll, CONCERNED, HINTS),
     ("a broker dies, noticed after 9 s", death, CONCERNED, HINTS),
-    ("a broker is cut off, and refuses for ever", sickness, CONCERNED, {"with doubt": {}}),
+    ("a broker is cut off, and refuses all requests", sickness, CONCERNED, {"with doubt": {}}),
     ("all brokers move, 300 bootstrap servers", partial(migration, bootstraps=None), PROCESSES, {"": {}}),
     ("all brokers move, 3 bootstrap servers", partial(migration, bootstraps=3), PROCESSES, {"": {}}),
-    ("all brokers are away for 30 s", outage, PROCESSES, {"": {}}),
+    ("all brokers are down for 30 s", outage, PROCESSES, {"": {}}),
 ]
 """Events, each with the number of processes affected, and the options to compare."""
 

@@ -1,4 +1,4 @@
-"""Records when a consumer of this client receives the records of `benchmarks.load`.
+"""Record when a consumer of this client receives the records of `benchmarks.load`.
 
 ``python -m benchmarks.follower --bootstrap HOST:PORT --topic T`` reads until SIGTERM. It then writes JSON to standard
 output: [number of the record, wall-clock time of its first delivery in seconds] for each record.

@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
     options = parser("footprint", __doc__).parse_args(arguments)
     samples = imports(options.rounds)
     times, memory = spreads(samples, "ms"), spreads(samples, "MiB")
-    print("\nImport by a bare interpreter: asyncio is part of it\n")
+    print("\nImport in a new interpreter, including asyncio\n")
     rows = [[key[1], times[key].best, times[key].middle, memory[key].middle] for key in times]
     print(table(["client", "CPU ms, best", "CPU ms, median", "MiB"], rows))
 
@@ -68,8 +68,8 @@ def main(arguments: list[str]) -> None:
     contenders = [OURS[0], PEERS[0], PEERS[2]]
     with sink() as place:
         consumers = play([Case("idle consumer, KiB", contenders, consumer)], place, options)
-        records = play([Case("waiting record, bytes beside its 100", contenders, record)], place, options)
+        records = play([Case("waiting record, bytes in addition to its 100", contenders, record)], place, options)
     held = {**spreads(consumers, "KiB"), **spreads(records, "bytes")}
-    print("\nMemory of one more consumer with nothing to read, and of one more record that waits to be sent\n")
+    print("\nMemory of one more idle consumer, and of one more waiting record\n")
     print(table(["", "memory"], [[f"{what}: {who}", f"{spread.middle:.0f}"] for (what, who), spread in held.items()]))
     save(options, "footprint", [*samples, *consumers, *records], {"import": bars("Import", "ms of CPU", times)})

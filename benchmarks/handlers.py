@@ -7,7 +7,7 @@ all rounds of the user and system time of the process, from the first handled re
 collection and commits.
 
 Prosody needs Cassandra, except with its mock broker. The mock broker runs in the same process, but the time of its
-thread is not counted. Because it serves only a few hundred records/s, Prosody handles 5 % of the records.
+thread is not counted. Because it serves only a few hundred records/s, Prosody handles 5% of the records.
 """
 
 from __future__ import annotations

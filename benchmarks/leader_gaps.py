@@ -1,4 +1,4 @@
-"""Computes the cost of each leader move for a client from the observations in a round of ``each_move``."""
+"""Cost of each leader move for a client, computed from the observations in a round of ``each_move``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from .traces import MoveTrace, Trace
 
 TABLES = {
-    "over_floor": "from the last acknowledgement to the next, less the brokers' own time",
-    "over_leaderless": "from the last acknowledgement to the next, less the time without a leader",
-    "behind": "from the first acknowledgement of a client that knew the move at once to this one's",
-    "consumed": "from the acknowledgement to the consumer's hands, of a new leader's first record",
+    "over_floor": "from the last acknowledgement to the next, minus the brokers' own time",
+    "over_leaderless": "from the last acknowledgement to the next, minus the time without a leader",
+    "behind": "from the first acknowledgement to an ideal client to the first to this client",
+    "consumed": "from the acknowledgement of the new leader's first record until the consumer receives it",
 }
 """Subjects of a report's tables."""
 SHARES = (0.5, 0.9, 0.99)

@@ -1,4 +1,4 @@
-"""Sends records at a steady rate with one client, and writes the latency of each record to standard output as JSON.
+"""Send records at a steady rate with one client, and write the latency of each record to standard output as JSON.
 
 ``python -m benchmarks.load CLIENT --bootstrap HOST:PORT --topic T --partitions N ...``: CLIENT is ``lead``,
 ``lead-no-hints``, ``aiokafka`` or ``confluent``. When the load begins, the line ``ready`` is written to standard error.

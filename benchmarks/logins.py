@@ -1,6 +1,6 @@
 """Cost of a failing login: ``python -m benchmarks logins``.
 
-For each fault of an identity provider, and of a KDC if Kerberos is installed, a table shows
+For each fault of an identity provider, and of a KDC if Kerberos is installed, a table shows:
 
 - the error that the client's start raises, and the time until then;
 - the longest time for which the event loop was blocked meanwhile;
@@ -63,7 +63,7 @@ def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | Non
         "1 MB of JSON": lambda: PARTS,
         "an answer of 100 MB": lambda: LARGE,
         "a token that is too large": lambda: json_answer(200, access_token="x" * 600_000),
-        "a token that has ended": lambda: json_answer(200, access_token="x", expires_in=-5),
+        "an expired token": lambda: json_answer(200, access_token="x", expires_in=-5),
     }
 
 
@@ -225,6 +225,6 @@ def main(arguments: list[str]) -> None:
                 anyio.run(gssapi, rows, realm, folder, backend=options.backend)
         runs.append(rows)
     rows = [min(same, key=lambda row: cast(float, row[3])) for same in zip(*runs, strict=True)]
-    print(table(["trouble", "error", "after, s", "loop held up, ms", "back after, ms"], rows))
+    print(table(["trouble", "error", "after, s", "loop blocked, ms", "back after, ms"], rows))
     if wanting is not None:
-        print(f"Without those of Kerberos: {wanting}")
+        print(f"Kerberos was not measured: {wanting}")

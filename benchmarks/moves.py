@@ -84,7 +84,7 @@ async def storm(seconds: float) -> str:
             metrics = producer.metrics()
         written = [int(record.value or b"-1") for record in cluster.records("t")]
     right = written == list(range(len(deliveries)))
-    verdict = "each once, in order" if right else "LOST, DOUBLED OR OUT OF ORDER"
+    verdict = "each once, in order" if right else "LOST, DUPLICATED OR OUT OF ORDER"
     return (
         f"{moves} moves, {len(deliveries)} records: {verdict}; "
         f"{metrics.free_retries} free retries, {metrics.retries - metrics.free_retries} others, "

@@ -49,6 +49,8 @@ def main(arguments: list[str]) -> None:
                 [f"{name}: {who}", f"{ms.best:.1f}", f"{ms.middle:.1f}", f"{ms.worst:.1f}"]
                 for (name, who), ms in longest.items()
             ]
-            print(f"\nLongest turn of the event loop on {brokers.name}, ms of CPU time\n")
+            print(f"\nLongest iteration of the event loop on {brokers.name}, ms of CPU time\n")
             print(table(["case", "best", "median", "worst"], rows))
-            save(options, f"pauses-{brokers.name}", samples, {"ms": bars("Longest turn of the loop", "ms", longest)})
+            save(
+                options, f"pauses-{brokers.name}", samples, {"ms": bars("Longest iteration of the loop", "ms", longest)}
+            )

@@ -1,4 +1,4 @@
-"""Draws the pictures of the documentation from the published results: ``python -m benchmarks pictures``.
+"""Draw the pictures of the documentation from the published results: ``python -m benchmarks pictures``.
 
 Costs and rates come from the tables in docs/benchmarks.md. The benchmark ``leader_move`` draws the pictures of
 latencies during leader moves.
@@ -51,12 +51,12 @@ def pictures() -> dict[str, str]:
         for client, found in clients.items()
     }
     count = max(map(len, moves.values()))
-    title = f"A leader moves on real Kafka: what each of {count} moves cost, less the time without any leader"
+    title = f"Cost of each of {count} leader moves on real Kafka, beyond the time without a leader"
     return {
         "each_move.svg": strips(title, moves),
-        "transactions.svg": bars("Transactions of 12 records, one after the other", "a second", per_second),
-        "costs.svg": bars("Client CPU a record of 100 bytes, or as it says", "us", shown("CPU and memory", COSTS)),
-        "rates.svg": bars("Thousands of records a second", "", shown("Records a second", RATES)),
+        "transactions.svg": bars("Sequential transactions of 12 records", "a second", per_second),
+        "costs.svg": bars("Client CPU time per record (100 bytes unless stated)", "us", shown("CPU and memory", COSTS)),
+        "rates.svg": bars("Thousands of records per second", "", shown("Records a second", RATES)),
     }
 
 

@@ -1,4 +1,4 @@
-"""Measures the time in which the brokers had no leader, which is a lower bound for every client.
+"""Measure the time in which the brokers had no leader, which is a lower bound for every client.
 
 ``python -m benchmarks.prober --bootstrap A,B,C --topic T --partitions N --seconds S`` sends a ListOffsets request,
 which only a leader answers, to each broker every two milliseconds. It uses ``--connections`` connections in turn,

@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
             samples = play(cases, brokers, options)
             print(f"\nProducing on {brokers.name}\n\n{cost_table(samples)}\n")
             pictures = {
-                "cpu": bars(f"Producing on {brokers.name}: client CPU a record", "us", spreads(samples, "cpu_us")),
+                "cpu": bars(f"Producing on {brokers.name}: client CPU per record", "us", spreads(samples, "cpu_us")),
                 "wall": bars(f"Producing on {brokers.name}", "records/s", spreads(samples, "per_second", max)),
             }
             save(options, f"produce-{brokers.name}", samples, pictures)

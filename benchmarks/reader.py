@@ -1,4 +1,4 @@
-"""Records when a consumer of any client receives the records of `benchmarks.load`.
+"""Record when a consumer of any client receives the records of `benchmarks.load`.
 
 ``python -m benchmarks.reader CLIENT --bootstrap HOST:PORT --topic T`` reads partition 0 until SIGTERM. It then writes
 JSON to standard output: [number of the record, wall-clock time of its first delivery in seconds] for each record. With

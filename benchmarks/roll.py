@@ -149,7 +149,7 @@ async def roll(
         "lost": max(load.sent - load.failed - each.read for each in load.subscriptions),
         "twice": sum(each.twice for each in load.subscriptions),
         "hints": sum(each.hints_accepted for each in metrics),
-        "CPU us a message": f"{1e6 * cpu_s / max(1, messages):.1f}",
+        "CPU us per message": f"{1e6 * cpu_s / max(1, messages):.1f}",
     }
 
 

@@ -39,5 +39,5 @@ def main(arguments: list[str]) -> None:
         with place as brokers:
             samples = play(cases, brokers, options)
             print(f"\nPartitions and clients on {brokers.name}\n\n{cost_table(samples)}\n")
-            picture = bars(f"Partitions and clients on {brokers.name}: CPU a record", "us", spreads(samples, "cpu_us"))
+            picture = bars(f"Partitions, clients on {brokers.name}: CPU per record", "us", spreads(samples, "cpu_us"))
             save(options, f"scale-{brokers.name}", samples, {"cpu": picture})

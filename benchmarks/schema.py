@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks schema", description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000, help="number of records in the topic")
     rows = anyio.run(measured, parser.parse_args(arguments).records)
-    print(table(["", "us a record", "asked"], rows))
+    print(table(["", "us per record", "requests"], rows))
 
 
 async def measured(records: int) -> list[list[str]]:

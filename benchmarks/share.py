@@ -169,7 +169,7 @@ def main(arguments: list[str]) -> None:
         samples = play(cases, brokers, options)
         print(f"\nRecords of a share group on {brokers.name}\n\n{cost_table(samples)}\n")
         pictures = {
-            "cpu": bars("Records of a share group: client CPU a record", "us", spreads(samples, "cpu_us")),
+            "cpu": bars("Records of a share group: client CPU per record", "us", spreads(samples, "cpu_us")),
             "wall": bars("Records of a share group", "records/s", spreads(samples, "per_second", max)),
         }
         save(options, "share", samples, pictures)

@@ -1,4 +1,4 @@
-"""Measures the time without acknowledgements during a leader move, a lower bound for members of a share group.
+"""Measure the time without acknowledgements during a leader move, a lower bound for members of a share group.
 
 ``python -m benchmarks.share_prober --bootstrap A,B,C --topic-id UUID --group G --seconds S`` requests one record of the
 topic's only partition from each broker every few milliseconds, on a separate connection to each. The same request

@@ -1,9 +1,9 @@
-"""Computes the tables of ``each_move``, the cost of each leader move for each client, from its traces with Spark.
+"""Compute the tables of ``each_move``, the cost of each leader move for each client, from its traces with Spark.
 
     python -m benchmarks spark_moves --bootstrap localhost:9092 [--csv FILE]
 
 Spark reads the times of all records and all moves, finds the gap at each move, and computes medians and percentiles
-with 95 % confidence intervals. This needs Java 17+ and the ``spark`` extra. With ``--csv``, every move is also written
+with 95% confidence intervals. This needs Java 17+ and the ``spark`` extra. With ``--csv``, every move is also written
 to a file, from which ``pictures`` draws its picture, and which ``agree`` accepts as a run.
 """
 
@@ -116,7 +116,7 @@ def main(arguments: list[str]) -> None:
     figures = read_figures(spark, options.bootstrap, TRACES, MOVES, options.runs).cache()
     for (condition,) in figures.select("condition").distinct().orderBy("condition").collect():
         for field, title in TABLES.items():
-            print(f"\nA leader move, {condition}: {title}; ms [95 % interval]\n")
+            print(f"\nTime of a leader move, {condition}: {title}; ms [95% interval]\n")
             print(table(HEADER, rows(figures, condition, field)))
     if options.csv is not None:
         write_csv(figures, options.csv)

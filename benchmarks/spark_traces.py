@@ -1,4 +1,4 @@
-"""Computes the tables of KIP-951 from traces: p50, p99, p99.9 and maximum for each phase and client.
+"""Compute the tables of KIP-951 from traces: p50, p99, p99.9 and maximum for each phase and client.
 
     python -m benchmarks spark_traces --bootstrap localhost:9092 --topic traces
 
@@ -24,7 +24,7 @@ from aiokafka_lead import spark as kafka
 from .stats import latency_picture, table
 from .traces import SCHEMA
 
-LATENCIES = {"acked": "send to acknowledgement", "consumed": "send to the consumer's hands"}
+LATENCIES = {"acked": "send to acknowledgement", "consumed": "send to delivery"}
 _SHARES = (0.5, 0.99, 0.999)
 _ACCURACY = 100_000
 """Accuracy of percentiles for Spark: the relative error of ranks is the reciprocal of this number."""

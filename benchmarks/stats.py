@@ -24,7 +24,7 @@ def latency_row(values: Sequence[float]) -> list[float]:
 
 
 class Estimate(NamedTuple):
-    """Figure with its 95 % confidence interval."""
+    """Figure with its 95% confidence interval."""
 
     value: float
     low: float
@@ -56,7 +56,7 @@ def estimate(values: Sequence[float], statistic: Statistic) -> Estimate:
 
 
 def within(value: float, resamples: Sequence[float]) -> Estimate:
-    """Return a figure with the interval that contains 95 % of its resamples."""
+    """Return a figure with the interval that contains 95% of its resamples."""
     ordered = sorted(resamples)
     return Estimate(value, percentile(ordered, 0.025), percentile(ordered, 0.975))
 

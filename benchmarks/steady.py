@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> None:
                  f"{mid.best:.1f}-{mid.worst:.1f}", f"{last[name, who].middle:.1f}"]
                 for (name, who), mid in p99.items()
             ]  # fmt: skip
-            print(f"\nFrom due to acknowledged on {brokers.name}, ms\n")
+            print(f"\nFrom due time to acknowledgement on {brokers.name}, ms\n")
             print(table(["case", "p50", "p99", "spread", "p99.9"], rows))
-            title = f"p99 from due to acknowledged on {brokers.name}"
+            title = f"p99 from due time to acknowledgement on {brokers.name}"
             save(options, f"steady-{brokers.name}", samples, {"p99": bars(title, "ms", p99)})

@@ -1,4 +1,4 @@
-"""Writes the times of all records and leader moves of a benchmark to topics.
+"""Topics with the times of all records and leader moves of a benchmark.
 
 ``python -m benchmarks spark_traces`` and ``spark_moves`` read them with Spark.
 """

@@ -1,4 +1,4 @@
-"""Cost of tracing and metrics in CPU time per record: off, not sampled, sampled at 1 %, and always sampled.
+"""Cost of tracing and metrics in CPU time per record: off, not sampled, sampled at 1%, and always sampled.
 
 ``python -m benchmarks tracing [--records 50000] [--rounds 7]`` uses a broker that is never the bottleneck. A request is
 a span of the application with ten records. Spans are not exported, because the cost would depend on the exporter. The
@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> None:
                     if what != "async for" or not case.requests:
                         took = asyncio.run(measure(brokers.bootstrap, case, what, options.records))
                         found.setdefault((case.name, what), []).append(took)
-    print(f"| us a record, and more than off | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+    print(f"| us per record, and difference from off | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for case in CASES:
         cells = []
         for what in columns:

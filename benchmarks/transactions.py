@@ -65,11 +65,11 @@ def main(arguments: list[str]) -> None:
             rates, costs = ([sample for sample in samples if sample.case in _names(cases)] for cases in (short, long))
             pictures = {}
             if rates:
-                print(f"\nTransactions of {RECORDS} records back to back on {brokers.name}\n\n{_rates(rates)}\n")
+                print(f"\nSuccessive transactions of {RECORDS} records on {brokers.name}\n\n{_rates(rates)}\n")
                 per_second = spreads(rates, "transactions_per_second", max)
-                pictures = {"rate": bars(f"Transactions back to back on {brokers.name}", "transactions/s", per_second)}
+                pictures = {"rate": bars(f"Successive transactions on {brokers.name}", "transactions/s", per_second)}
             if costs:
-                print(f"A record at {LONG:,} a transaction, CPU us\n\n{_costs(costs)}\n")
+                print(f"CPU us per record, at {LONG:,} records per transaction\n\n{_costs(costs)}\n")
             save(options, name, samples, pictures)
 
 
@@ -88,7 +88,7 @@ def _rates(samples: list[Sample]) -> str:
             [f"{name}: {who}", f"{rate.middle:.0f}", f"{rate.worst:.0f}-{rate.best:.0f}", _ratio(own, rate),
              f"{p50[name, who].middle:.2f}", f"{p99[name, who].middle:.2f}", f"{cpu[name, who].middle:.1f}"]
         )  # fmt: skip
-    header = ["case", "per second", "spread", "ours to it", "commit p50 ms", "p99 ms", "CPU us a record"]
+    header = ["case", "per second", "spread", "ours to it", "commit p50 ms", "p99 ms", "CPU us per record"]
     return table(header, rows)
 
 

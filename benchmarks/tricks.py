@@ -164,16 +164,16 @@ def arrays(module: Any, count: int) -> Callable[[], None]:
 
 
 USES: list[tuple[str, str, Use]] = [
-    ("awaiting", "await of a result that is there", awaits),
-    ("calling", "a call that is awaited and is over at its first step", calls),
+    ("awaiting", "await of an available result", awaits),
+    ("calling", "an awaited call that ends at its first step", calls),
     ("clock", "both clocks and the thread", times),
-    ("collector", "a tuple that is kept beside many others", kept_pairs),
-    ("raw", "three numbers out of bytes", headers),
-    ("raw", "an item of two arrays, made and filled", arrays),
-    ("references", "an object that is made once, and then used again", again),
+    ("collector", "a tuple kept among many others", kept_pairs),
+    ("raw", "three numbers read from bytes", headers),
+    ("raw", "an item of two arrays, created and filled", arrays),
+    ("references", "an object created once and then reused", again),
     ("slots", "three attributes, read by Python code", attributes),
-    ("slots", "a copy, made and dropped", copies),
-    ("tuples", "a named tuple of four, made and dropped", places),
+    ("slots", "a copy, created and dropped", copies),
+    ("tuples", "a named tuple of four, created and dropped", places),
 ]
 
 

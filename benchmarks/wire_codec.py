@@ -128,7 +128,7 @@ def request_cost(request: Request[Any], partitions: int, seconds: float) -> None
     version = request.MAX_VERSION
     encode = best_ns(partial(encode_request, request, version, 1, "bench"), seconds)
     name = f"{type(request).__name__} v{version}, {partitions} partitions"
-    print(f"{name:45} encode {encode / partitions:7.0f} ns a partition")
+    print(f"{name:45} encode {encode / partitions:7.0f} ns per partition")
 
 
 def response_cost(response: Response, partitions: int, seconds: float) -> None:
@@ -138,7 +138,7 @@ def response_cost(response: Response, partitions: int, seconds: float) -> None:
     decode = best_ns(partial(decode_response, type(response), version, frame), seconds)
     name = f"{type(response).__name__} v{version}, {partitions} partitions"
     print(
-        f"{name:45} encode {encode / partitions:7.0f}, decode {decode / partitions:7.0f} ns a partition"
+        f"{name:45} encode {encode / partitions:7.0f}, decode {decode / partitions:7.0f} ns per partition"
         f" ({decode / 1e6:.2f} ms the frame of {len(frame)} bytes)"
     )
 

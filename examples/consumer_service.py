@@ -3,11 +3,11 @@
     python examples/consumer_service.py [HOST:PORT]        # default localhost:9092; Ctrl-C or SIGTERM ends it
 
 Start as many instances as you like: they form a group and share the topic's partitions. Each customer's orders are
-billed in order, and different customers' orders concurrently. An order may come twice, if an instance was killed before
-it had committed, or if a request was repeated although its first record was written. It is billed only once, because
-its id is the key of its row in the LEDGER (default: ledger.db). Invalid orders go to ``orders.failed``, with the cause
-in their headers. If HEALTH_PORT is set, the service answers an orchestrator's probes at ``/health/live`` and
-``/health/ready``.
+billed in order, and different customers' orders concurrently. An order may be delivered twice: if an instance was
+killed before it had committed, or if a request was repeated although its first record was written. It is billed only
+once, because its id is the key of its row in the LEDGER (default: ledger.db). Invalid orders go to ``orders.failed``,
+with the cause in their headers. If HEALTH_PORT is set, the service answers an orchestrator's probes at ``/health/live``
+and ``/health/ready``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A task queue behind FastAPI: requests enqueue jobs, which workers in this and other processes do.
+"""A task queue behind FastAPI: requests enqueue jobs, and workers in this and other processes run them.
 
 Run it, with a Kafka cluster of 4.2 or newer at BOOTSTRAP_SERVERS (default: localhost:9092; ``python -m
 aiokafka_lead.testing --port 9092`` serves one):
@@ -8,8 +8,9 @@ aiokafka_lead.testing --port 9092`` serves one):
     curl -X POST localhost:8000/thumbnails -H 'content-type: application/json' -d '{"image": "cat.png"}'
 
 Start any number of processes: they share the work, even if the topic has fewer partitions (KIP-932). When a process
-stops, it finishes its running jobs, and its other jobs go to other processes at once. Any process may retry a failed
-job, which is finally moved to a separate topic, with the cause. ``worker.py`` is a worker without an app.
+stops, it finishes its running jobs and immediately hands its other jobs to other processes. Any process may retry a
+failed job. After its last retry, the job moves to a separate topic, with the cause. ``worker.py`` is a worker without
+an app.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SERVERS = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
 
 log = logging.getLogger(f"uvicorn.{__name__}")  # uvicorn shows only loggers below "uvicorn"
 
-# The shutdown takes less time than an orchestrator grants (Kubernetes: 30 s, including the last requests).
+# The shutdown is shorter than an orchestrator's grace period (Kubernetes: 30 s, including the last requests).
 kafka = Kafka(SERVERS, client_id="thumbnails", wait=True, request_timeout_ms=5_000, close_timeout_ms=8_000)
 jobs = kafka.producer(linger_ms=0, max_block_ms=5_000, delivery_timeout_ms=15_000)
 
@@ -48,7 +49,7 @@ class Job(BaseModel):
 
 @kafka.share_consumer(TOPIC, group_id=GROUP, run={"concurrency": 32, "dead_letter_topic": f"{TOPIC}.failed"})
 async def make_thumbnail(record: ShareRecord[bytes | None, bytes | None]) -> None:
-    """Do one job. It may take longer than the record's lock, which is renewed."""
+    """Run one job. It may take longer than the record's lock, which is renewed."""
     job = Job.model_validate_json(record.value or b"")
     await anyio.sleep(0.1)  # stands for the work
     log.info("thumbnail of %s, %d wide (delivery %d)", job.image, job.width, record.delivery_count)
@@ -56,7 +57,7 @@ async def make_thumbnail(record: ShareRecord[bytes | None, bytes | None]) -> Non
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Set up the group, which would otherwise skip jobs enqueued before its first worker joined. Then work."""
+    """Set up the group, which would otherwise skip jobs enqueued before its first worker joined; then run."""
     async with AdminClient(SERVERS) as admin:
         begin = ConfigChange("share.auto.offset.reset", "earliest")
         await admin.incremental_alter_configs({ConfigResource(ConfigResourceType.GROUP, GROUP): [begin]})

@@ -1,11 +1,11 @@
-"""The outbox pattern: the published events cannot differ from the database.
+"""The outbox pattern: the published events always agree with the database.
 
     pip install 'aiokafka-lead[outbox]'
-    python examples/outbox.py [HOST:PORT [DATABASE]]    # default localhost:9092, and a file of SQLite that is removed
+    python examples/outbox.py [HOST:PORT [DATABASE]]    # default localhost:9092, and a temporary SQLite file
 
 An order and its event are written in one transaction of the database, without Kafka. A relay publishes the events,
-exactly once for readers of committed records, even if it is killed or started twice. DATABASE is a URL of SQLAlchemy,
-such as postgresql+asyncpg://user:password@host/shop.
+exactly once for readers of committed records, even if relays are killed or several of them run. DATABASE is a URL of
+SQLAlchemy, such as postgresql+asyncpg://user:password@host/shop.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
     curl -N localhost:8000/orders
 
 Each instance waits for Kafka when it starts. From then on it reads all partitions of the topic, without a group, and
-the probes report if it is reading. At a signal, uvicorn ends open streams after its timeout, and the lifespan stops the
-consumer. A browser that does not keep up is disconnected, and reconnects by itself. It neither delays other browsers
-nor uses unbounded memory.
+the probes report whether it is reading. At a signal, uvicorn ends open streams after its timeout, and the lifespan
+stops the consumer. A browser that does not keep up is disconnected, and reconnects by itself. It neither delays other
+browsers nor uses unbounded memory.
 """
 
 from __future__ import annotations

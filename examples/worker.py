@@ -1,13 +1,13 @@
-"""A worker that does the jobs of a topic, many at once, together with any number of other workers.
+"""A worker that runs the jobs of a topic concurrently, together with any number of other workers.
 
     python examples/worker.py [HOST:PORT]        # default localhost:9092; Ctrl-C or SIGTERM ends it
 
 This needs Apache Kafka 4.2 or newer (share groups, KIP-932); ``python -m aiokafka_lead.testing --port 9092`` serves
 such a cluster. Any worker may get any job, whatever the topic's number of partitions, and a slow job does not delay
-others. A failed job is tried again after a backoff, by this or another worker, and finally goes to ``images.failed``,
-with the cause in its headers. The lock of a long job is renewed. At the first signal, running jobs are finished within
-10 s, and other jobs go to other workers. At a second signal, the running jobs go to other workers, too. If HEALTH_PORT
-is set, the worker answers an orchestrator's probes at ``/health/live`` and ``/health/ready``.
+others. A failed job is tried again after a backoff, by this or another worker. After its last retry, it goes to
+``images.failed``, with the cause in its headers. The lock of a long job is renewed. At the first signal, running jobs
+are finished within 10 s, and other jobs go to other workers. At a second signal, the running jobs go to other workers,
+too. If HEALTH_PORT is set, the worker answers an orchestrator's probes at ``/health/live`` and ``/health/ready``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOPIC, GROUP = "images", "resizers"
 
 
 async def resize(record: ShareRecord[bytes | None, bytes | None]) -> None:
-    """Do one job. It is retried after an error, so it must tolerate being run twice."""
+    """Run one job. It is retried after an error, so it must tolerate being run twice."""
     job = json.loads(record.value or b"")
     await anyio.sleep(job.get("seconds", 0.1))  # stands for the work
     print(f"{job['image']} resized to {job['width']} (delivery {record.delivery_count})")
@@ -44,7 +44,7 @@ async def main() -> None:
     port = os.environ.get("HEALTH_PORT")
     await begin_at_the_first_job(servers)
     async with ShareConsumer(TOPIC, bootstrap_servers=servers, group_id=GROUP, close_timeout_ms=20_000) as jobs:
-        print(f"doing the jobs of {TOPIC} at {servers}")
+        print(f"running jobs from {TOPIC} at {servers}")
         # Returns after a signal, when running jobs have ended and are acknowledged.
         await jobs.run(
             resize,

@@ -1,1 +1,1 @@
-"""Decisions without I/O. Each method takes the time as an argument, and returns the action for the caller to take."""
+"""Decisions without I/O. Methods take the current time as an argument and return the action to take."""

@@ -1,4 +1,4 @@
-"""Results of single items in admin calls: errors after which an item is tried again, and the report of all results."""
+"""Results of the items of an admin call: the errors that are retried for one item, and the report of all results."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ ITEMS_NAMED = 20
 """Maximum number of failed items to list in an error's note. A call may concern all partitions of a large cluster."""
 
 BRIEF_TRIES = 4
-"""Number of attempts if something is unknown, because brokers learn of a new topic at different times."""
+"""Maximum number of attempts for `RetryRule.brief` errors. Brokers learn of a new topic at different times."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """The errors of single items that are retried. All other errors are final."""
+    """Errors that are retried for a single item. All other errors are final."""
 
     codes: Collection[int] | None = frozenset({NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED})
-    """Errors that are retried until the deadline. None stands for all retriable errors."""
+    """Errors that are retried until the deadline. None means all retriable errors."""
     brief: Collection[int] = frozenset()
     """Errors that are retried for at most `BRIEF_TRIES` attempts, even if they are in ``codes``."""
     unexplained: bool = False
-    """True if UNKNOWN_SERVER_ERROR is retried for some time, because another broker may succeed."""
+    """True if UNKNOWN_SERVER_ERROR is also retried, up to a limit, because another broker may succeed."""
 
     def allows(self, error: KafkaError, tries: int) -> bool:
         """Return True if an item should be tried again after this error and this number of attempts."""
@@ -62,13 +62,13 @@ BY_ANYONE = RetryRule(codes=frozenset(), brief=frozenset({UNKNOWN_TOPIC_OR_PARTI
 
 
 def failure(code: int, what: str, message: str | None = None) -> KafkaError:
-    """Return the error for an error code of one item."""
+    """Return the error for the error code of one item."""
     kind = error_for_code(code)
     return kind(f"{what}: {shown(message or '') or kind().message}")
 
 
 def outcome(value: V, code: int, what: str, message: str | None = None) -> V | KafkaError:
-    """Return the value if ``code`` is 0, else the error."""
+    """Return the value if ``code`` is 0, otherwise the error."""
     return value if code == 0 else failure(code, what, message)
 
 
@@ -77,7 +77,7 @@ _READS = ("Describe", "FindCoordinator", "List", "Metadata", "OffsetFetch")
 
 
 def changes(api: str | None) -> bool:
-    """Return True if a request with this name may have changed the cluster."""
+    """Return True if a request of this type may change the cluster."""
     return api is not None and not api.startswith(_READS)
 
 
@@ -94,7 +94,7 @@ def note_unanswered(error: KafkaError, unanswered: KafkaError | None) -> None:
 
 
 def successes(outcomes: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """Return the values if no item has failed. Otherwise, raise the first error, with all results attached."""
+    """Return the values if no item has failed. Otherwise, raise the first error with all results attached."""
     failed = [key for key, found in outcomes.items() if isinstance(found, KafkaError)]
     if failed:
         first = outcomes[failed[0]]

@@ -1,4 +1,4 @@
-"""Selects the broker to ask when any broker can answer, and decides when to look up a coordinator again.
+"""Choosing the broker to ask if any broker can answer, and the time to look up a coordinator again.
 
 Any broker can name the coordinator of a group or a transactional id, or assign a producer id. But a broker that is
 isolated from its cluster, or that lags behind it, may keep giving a wrong answer, or none at all. The same is true of a
@@ -22,34 +22,34 @@ from ..errors import (
 from .trust import Trust
 
 MOVED = (CoordinatorNotAvailableError, KafkaConnectionError, NotCoordinatorError, RequestTimedOutError)
-"""Errors after which another broker is probably the coordinator, or soon will be. Look-ups may repeat quickly."""
+"""Errors after which another broker is probably the coordinator, or soon will be. Look-ups may be repeated quickly."""
 
 REFUSALS = (*MOVED, CoordinatorLoadInProgressError, UnknownServerError)
-"""Errors of a coordinator that does not do its work.
+"""Errors of a coordinator that does not act as one.
 
-All other errors are part of its work: they concern the group, a member, a transaction, or single partitions.
+All other errors show that it does: they concern the group, a member, a transaction, or single partitions.
 """
 
 IN_A_HURRY_S = 1.0
-"""If a request with a shorter timeout than this times out, the client draws no conclusion about the coordinator."""
+"""Timeout in seconds below which a request that times out says nothing about the coordinator."""
 
 UNANSWERED_S = 5.0
-"""Seconds without an answer after which a coordinator may be frozen or isolated.
+"""Seconds without an answer after which a coordinator may be stuck or isolated.
 
 Other brokers are then asked for the coordinator, and are asked again after each further period of this length.
 """
 
 
 def evades(error: KafkaError) -> bool:
-    """Return True if another broker, or the same broker later, may answer instead."""
+    """Return True if the error may be avoided by asking another broker, or the same broker later."""
     return error.retriable or isinstance(error, UnknownServerError)
 
 
 class Inquiry:
-    """A question that any broker can answer, kept until an answer has proved right.
+    """A question that any broker can answer. It is kept until an answer has proved right.
 
-    At first, the least loaded broker is asked. After repeated failures (see `Trust`), each broker is asked once before
-    any broker is asked a second time.
+    The least loaded broker is asked first. After repeated failures (see `Trust`), each broker is asked once before any
+    broker is asked a second time.
     """
 
     __slots__ = ("_asked", "_patience_s", "_trust", "said")
@@ -58,9 +58,9 @@ class Inquiry:
         self._patience_s = patience_s
         self._trust = Trust()
         self._asked: set[int] = set()
-        """Brokers whose answers did not help. Cleared when every broker has been asked."""
+        """Brokers whose answers did not help. Cleared once every broker has been asked."""
         self.said: dict[int, str] = {}
-        """For error messages: the latest error or answer of each broker asked since the last right answer."""
+        """Latest error or answer of each broker asked since the last right answer, for error messages."""
 
     def asks(self, node_id: int) -> None:
         """Record that a request is sent to this broker."""
@@ -80,7 +80,7 @@ class Inquiry:
             self.said.clear()
 
     def doubted_since(self, now: float) -> float | None:
-        """Return the time of the first failure if other brokers should be asked now, else None."""
+        """Return the time of the first failure if other brokers should be asked now, otherwise None."""
         return self._trust.refused_since if self._trust.in_doubt(now, self._patience_s) else None
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
@@ -108,9 +108,9 @@ class CoordinatorInquiry(Inquiry):
     def __init__(self, patience_s: float) -> None:
         super().__init__(patience_s)
         self.node_id: int | None = None
-        """The coordinator; None if it has to be looked up."""
+        """Node id of the coordinator, or None if it has to be looked up."""
         self._suspect: int | None = None
-        """The coordinator that refused last, or did not answer. Other brokers are asked who the coordinator is."""
+        """The last coordinator that refused or did not answer. Other brokers are asked for the coordinator."""
         self._insists = False
         """True if the suspect may wrongly consider itself the coordinator. It is then the last broker to be asked."""
 
@@ -120,16 +120,16 @@ class CoordinatorInquiry(Inquiry):
         self.said[informant] = f"named broker {node_id}"
 
     def silent(self, node_id: int) -> None:
-        """Record that the coordinator does not answer, so that other brokers are asked first.
+        """Record that the coordinator does not answer, so that other brokers are asked first to name the coordinator.
 
-        The coordinator may be healthy, and only be waiting for all members to join.
+        The coordinator may be healthy and just waiting for all members to join.
         """
         self._suspect, self._insists = node_id, True
 
     def answered(self, node_id: int, error: KafkaError | None, asked_at: float, now: float) -> bool:
         """Record the result of a request. Return True if the coordinator should be looked up quickly.
 
-        Every refusal leads to a look-up. A look-up is cheap compared with waiting for a coordinator that never finishes
+        Every refusal leads to a look-up. A look-up is cheap compared to waiting for a coordinator that never finishes
         loading.
         """
         self._insists = False
@@ -146,7 +146,7 @@ class CoordinatorInquiry(Inquiry):
         return self._refused(node_id, error, asked_at, now) or not self._insists
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
-        """See `Inquiry.avoid`. The suspect is asked last; it may be the only broker that knows."""
+        """See `Inquiry.avoid`. The suspect is asked last. It may be the only broker that knows the coordinator."""
         if not self._insists and self.doubted_since(now) is None:
             return ()
         asked = self._asked_before(nodes)

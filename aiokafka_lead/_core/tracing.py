@@ -1,7 +1,7 @@
-"""The interface between a tracer and the clients.
+"""Interface between a tracer and the clients.
 
 `aiokafka_lead.otel` implements it with OpenTelemetry. A client takes the tracer from `installed` when it starts.
-Without a tracer, it has None in place of each object of this module.
+Without a tracer, each object of this module is replaced by None.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Handle = Callable[[Any], Awaitable[object]]
 
 
 class TracedClient(NamedTuple):
-    """Data about a client, for a tracer."""
+    """Data about a client for a tracer."""
 
     client_id: str
     host: str
     """The first bootstrap server."""
     port: int
     cluster_id: Callable[[], str | None]
-    """Returns the cluster's id, or None if it is unknown."""
+    """Function that returns the cluster's id, or None if it is unknown."""
     group_id: str | None = None
     consumed: Callable[[], Mapping[str, int]] = dict
-    """Returns the number of records that a consumer has handed out, by topic."""
+    """Function that returns the number of records that a consumer has handed out, by topic."""
 
     @classmethod
     def of(
@@ -51,11 +51,11 @@ class SendSpan(Protocol):
         ...
 
     def taken(self, delivery: Any) -> None:
-        """Record that the call has returned this `Delivery` or `DeliveryBatch`."""
+        """Record that the call is returning this `Delivery` or `DeliveryBatch`."""
         ...
 
     def failed(self, error: BaseException) -> None:
-        """Record that the call raises this error."""
+        """Record that the call is raising this error."""
         ...
 
 
@@ -81,7 +81,7 @@ class SendTracing(Protocol):
 
 
 class RecordLoop(Protocol):
-    """Traces a loop over records. Called with each record handed out, and with None when the loop waits for more.
+    """Traces a loop over records. It is called with each record handed out, and with None when the loop waits for more.
 
     The call may be omitted for records without headers if ``unsampled`` covers them.
     """
@@ -105,7 +105,7 @@ class RunTracing(Protocol):
         ...
 
     def together(self, records: Sequence[Any]) -> AbstractContextManager[object]:
-        """Return a context manager for one handler call with several records. Their span is current inside it."""
+        """Return a context manager for one handler call with several records. Their span is current inside."""
         ...
 
     def retried(self, record: Any, error: BaseException, attempts: int) -> None:
@@ -137,15 +137,15 @@ class ReadTracing(Protocol):
         ...
 
     def records(self) -> RecordLoop:
-        """Start to trace a loop over records."""
+        """Start tracing a loop over records."""
         ...
 
     def batches(self) -> BatchLoop:
-        """Start to trace a loop over batches."""
+        """Start tracing a loop over batches."""
         ...
 
     def run(self) -> RunTracing:
-        """Start to trace a call of `Consumer.run`."""
+        """Start tracing a call of `Consumer.run`."""
         ...
 
     def committed(
@@ -162,7 +162,7 @@ class ReadTracing(Protocol):
         ...
 
     def stopped(self) -> None:
-        """Record that the consumer hands out no more records."""
+        """Record that the consumer will hand out no more records."""
         ...
 
 
@@ -179,7 +179,7 @@ class Tracer(Protocol):
 
 
 class Installed:
-    """Holds the process's tracer. Clients that start later use it."""
+    """The process's tracer. Clients that start later use it."""
 
     __slots__ = ("tracer",)
 

@@ -1,12 +1,12 @@
 """Optimisations that depend on CPython's internals: memory, reference counts, the garbage collector, type slots.
 
-Each module consists of two files. The ``.py`` is plain Python. Compiled modules ``cimport`` the functions of the same
-names from the ``.pxd``. The environment variable ``AIOKAFKA_LEAD_WITHOUT`` (``slots,tuples``, or ``all``) names modules
-whose internals a build must not use. Their C code then does the same as plain Python. The behaviour is the same in all
-three cases, which ``tests/cpython`` compares.
+Each module consists of two files. The ``.py`` file is plain Python. Compiled modules ``cimport`` the functions of the
+same names from the ``.pxd``. The environment variable ``AIOKAFKA_LEAD_WITHOUT`` (``slots,tuples``, or ``all``) names
+modules whose internals a build must not use. Their C code then does the same as plain Python. The behavior is the same
+in all three cases, which ``tests/cpython`` verifies.
 
-The list shows what each module saves, in nanoseconds of CPU time on Python 3.11 (``python -m benchmarks tricks``), and
-how to delete it: delete its two files, and make the changes described here.
+The list shows the savings of each module, in nanoseconds of CPU time on Python 3.11 (``python -m benchmarks tricks``).
+To remove a module, delete its two files and make the changes described here.
 
 ``awaiting``
     ``await`` of an available result takes 20 instead of 43. Delete the calls of `awaiting.shorten_await`, because the

@@ -1,7 +1,7 @@
 """Access to bytes in the hot loops of the codec.
 
 A compiled module uses the functions of the same names in ``raw.pxd``, which access memory directly. This file uses
-Python objects, and defines the meaning of the functions. The callers check positions and lengths.
+Python objects, and defines the meaning of the functions. Callers must check positions and lengths.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def readable(data: bytes | memoryview) -> bytes:
 
 
 def copy(target: bytearray, at: int, source: bytes, length: int) -> None:
-    """Write all ``length`` bytes of ``source`` at position ``at``."""
+    """Copy all ``length`` bytes of ``source`` to position ``at``."""
     target[at : at + length] = source
 
 
@@ -25,7 +25,7 @@ def writable(buffer: bytearray) -> bytearray:
 
 
 def copy_part(target: bytearray, at: int, source: bytes | bytearray, source_at: int, length: int) -> None:
-    """Write ``length`` bytes of a `readable` buffer, from ``source_at`` on."""
+    """Copy ``length`` bytes of a `readable` buffer, starting at ``source_at``."""
     target[at : at + length] = source[source_at : source_at + length]
 
 
@@ -51,27 +51,27 @@ def copy_utf8(target: bytearray, at: int, text: str, length: int) -> None:
 
 
 def put_int16(buffer: bytearray, at: int, number: int) -> None:
-    """Write a number as two bytes, most significant first."""
+    """Write a big-endian 16-bit integer."""
     buffer[at : at + 2] = number.to_bytes(2, "big", signed=True)
 
 
 def put_int32(buffer: bytearray, at: int, number: int) -> None:
-    """Write a number as four bytes, most significant first."""
+    """Write a big-endian 32-bit integer."""
     buffer[at : at + 4] = number.to_bytes(4, "big", signed=True)
 
 
 def append_int16(buffer: bytearray, number: int) -> None:
-    """Append a number as two bytes."""
+    """Append a big-endian 16-bit integer."""
     buffer += number.to_bytes(2, "big", signed=True)
 
 
 def append_int32(buffer: bytearray, number: int) -> None:
-    """Append a number as four bytes."""
+    """Append a big-endian 32-bit integer."""
     buffer += number.to_bytes(4, "big", signed=True)
 
 
 def append_uvarint(buffer: bytearray, number: int) -> None:
-    """Append an unsigned varint: seven bits per byte, least significant first."""
+    """Append an unsigned varint: seven bits per byte, least significant bits first."""
     while number > 127:
         buffer.append(number & 127 | 128)
         number >>= 7
@@ -79,37 +79,37 @@ def append_uvarint(buffer: bytearray, number: int) -> None:
 
 
 def put_uint32(buffer: bytearray, at: int, number: int) -> None:
-    """Write an unsigned number as four bytes."""
+    """Write a big-endian unsigned 32-bit integer."""
     buffer[at : at + 4] = number.to_bytes(4, "big")
 
 
 def put_int64(buffer: bytearray, at: int, number: int) -> None:
-    """Write a number as eight bytes."""
+    """Write a big-endian 64-bit integer."""
     buffer[at : at + 8] = number.to_bytes(8, "big", signed=True)
 
 
 def int16_at(buffer: bytes, at: int) -> int:
-    """Read a number that `put_int16` has written."""
+    """Read an integer written by `put_int16`."""
     return int.from_bytes(buffer[at : at + 2], "big", signed=True)
 
 
 def int32_at(buffer: bytes, at: int) -> int:
-    """Read a number that `put_int32` has written."""
+    """Read an integer written by `put_int32`."""
     return int.from_bytes(buffer[at : at + 4], "big", signed=True)
 
 
 def int64_at(buffer: bytes, at: int) -> int:
-    """Read a number that `put_int64` has written."""
+    """Read an integer written by `put_int64`."""
     return int.from_bytes(buffer[at : at + 8], "big", signed=True)
 
 
 def int32s(items: array[int]) -> array[int]:
-    """Return the 32-bit numbers in an array of type "i"."""
+    """Return the 32-bit integers in an array of type "i"."""
     return items
 
 
 def int64s(items: array[int]) -> array[int]:
-    """Return the 64-bit numbers in an array of type "q"."""
+    """Return the 64-bit integers in an array of type "q"."""
     return items
 
 

@@ -1,4 +1,4 @@
-"""Sends admin requests to the right brokers, and retries them after retriable errors."""
+"""Sending admin requests to the right brokers, with retries."""
 
 from __future__ import annotations
 
@@ -57,9 +57,8 @@ class Calls(Requests):
         """Return the result of each item. Items with retriable errors are requested again until the deadline.
 
         ``ask`` requests the given items, and returns the result or the error of each. ``retry`` decides which errors
-        are retriable. If any item has finally failed, raises the first error. Its ``outcomes`` have the result of every
-        item, and a note names the items that have failed. An error that the first call of ``ask`` raises is raised
-        unchanged.
+        are retriable. If any item has failed in the end, raises the first error. Its ``outcomes`` contain the result of
+        every item, and a note names the failed items. An error raised by the first call of ``ask`` is raised unchanged.
         """
         pending = dict(items)
         settled: dict[K, V | KafkaError] = {}
@@ -107,7 +106,7 @@ class Calls(Requests):
         ask: Callable[[D, Mapping[K, I], Deadline], Awaitable[Mapping[K, V]]],
         deadline: Deadline,
     ) -> dict[K, V]:
-        """Ask each destination about its items, concurrently. If one fails, the others' items are not affected.
+        """Request the items of each destination, concurrently. A failure affects only the items of that destination.
 
         ``ask`` receives a deadline for each destination, which stores the errors of that destination's attempts.
         """
@@ -198,7 +197,7 @@ class Calls(Requests):
         deadline: Deadline,
         retry: RetryRule = BY_COORDINATOR,
     ) -> dict[str, V]:
-        """Send a request for each key to its coordinator, concurrently. If coordinators change, follow them.
+        """Send a request for each key to its coordinator, concurrently. Follow coordinators that move.
 
         ``read`` is called with the key, the coordinator and the response.
         """
@@ -229,7 +228,7 @@ class Calls(Requests):
         deadline: Deadline,
         retry: RetryRule = BY_COORDINATOR,
     ) -> dict[str, V]:
-        """Send one request with all its keys to each coordinator. If coordinators change, follow them."""
+        """Send one request with all its keys to each coordinator. Follow coordinators that move."""
 
         async def ask_once(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
             response = await connection.request(build(mine), timeout_ms=deadline.request_ms())
@@ -275,7 +274,8 @@ class Calls(Requests):
             await self._coordinators.find_together(kind, pending, deadline)
 
             async def find(key: str) -> None:
-                # Do not wait until the deadline: `settle` tries again after the coordinators of other keys were asked.
+                # Do not wait until the deadline: `settle` tries again after the coordinators of other keys have been
+                # asked.
                 attempt = Deadline(min(deadline.left_ms(), FIND_WITHIN_MS))
                 try:
                     connection = await self._coordinators.connection(kind, key, attempt)
@@ -316,8 +316,8 @@ class Calls(Requests):
         """Send the same request to every broker, concurrently.
 
         Returns a dict from broker id to response, and the first failure, or None if no broker has failed. The failure's
-        ``outcomes`` map the id of each failed broker to its error. A broker that leaves the cluster meanwhile is in
-        neither.
+        ``outcomes`` map the id of each failed broker to its error. A broker that leaves the cluster during the call is
+        in neither.
         """
         nodes = await self.broker_ids(deadline)
         again = False

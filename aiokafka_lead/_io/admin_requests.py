@@ -1,4 +1,4 @@
-"""Sends one admin request to the right broker, and repeats it after retriable errors."""
+"""Sending one admin request to the right broker, with retries after retriable errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ R = TypeVar("R", bound=Response)
 
 
 class Route(Enum):
-    """The destination of a request that is not for a particular broker."""
+    """Destinations of requests that are not for a particular broker."""
 
     CONTROLLER = "the controller"
     ANY = "any broker"
@@ -89,7 +89,7 @@ class Requests:
                 await self.pause(failures, error, deadline)
 
     async def once(self, to: Route | int, request: Request[R], deadline: Deadline, *, lowest: int | None = None) -> R:
-        """Send a request once and return the response. Raises also the error of the whole response.
+        """Send a request once and return the response. Errors of the whole response are raised as well.
 
         Raises `UnsupportedVersionError` if the broker does not support version ``lowest`` of the request.
         """
@@ -114,7 +114,7 @@ class Requests:
         return to
 
     async def _controller(self, deadline: Deadline) -> int:
-        """Return the id of the controller according to the metadata.
+        """Return the id of the controller, according to the metadata.
 
         While that broker is in doubt (see `Trust`), every second attempt goes to another broker. In KRaft, any broker
         forwards requests to the controller.
@@ -130,7 +130,8 @@ class Requests:
     async def _exists(self, broker_id: int, deadline: Deadline) -> bool:
         """Return True if a broker that is not in the metadata exists but is down.
 
-        Returns False if that cannot be found out now. Raises `BrokerIdNotRegisteredError` if the broker does not exist.
+        Returns False if this cannot be determined now. Raises `BrokerIdNotRegisteredError` if the broker does not
+        exist.
         """
         try:
             try:
@@ -167,7 +168,7 @@ class Requests:
     ) -> MetadataResponse:
         """Request metadata from a broker that is not in ``asked``, and add the broker to ``asked``.
 
-        If all brokers are in ``asked``, it is first cleared. Brokers in ``doubted`` are chosen last.
+        If ``asked`` contains all brokers, it is cleared first. Brokers in ``doubted`` are chosen last.
         """
         names = [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)

@@ -1,4 +1,4 @@
-"""Sends a request to one broker after another until one has answered. A slow broker does not delay the answer."""
+"""Requests to one broker after another, until one has answered. A slow broker does not delay the answer."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ async def ask_in_turn(
     next_after_s: float,
     next_after_failure: bool,
 ) -> tuple[tuple[int, T] | None, dict[int, KafkaError]]:
-    """Ask nodes one after another. The next is asked if a node is slow, or has failed.
+    """Ask nodes in turn. The next node is asked if one is slow or has failed.
 
     A node is slow after ``next_after_s`` seconds. After a failure, the next node is asked only if
-    ``next_after_failure`` is True. ``following`` is called with the nodes that were asked so far, and returns the next
-    node, or None if there is none at the moment. It is called until all nodes that were asked have failed. Returns the
-    first answer and its node, or None, and the errors of other nodes.
+    ``next_after_failure`` is True. ``following`` is called with the nodes asked so far, and returns the next node, or
+    None if there is none at present. It is called until all nodes that were asked have failed. Returns the first answer
+    and its node, or None, and the errors of the other nodes.
     """
     deadline = Deadline(timeout_s * 1000)
     answers: list[tuple[int, T]] = []
@@ -103,10 +103,10 @@ async def ask_anyone(
     timeout_ms: float | None = None,
     avoid: Collection[int] = (),
 ) -> tuple[int, T]:
-    """Ask the least loaded broker and, if it is slow, a second broker. Return the node and its answer.
+    """Ask the least loaded broker and, if it is slow, another one. Return the node that answered, and its answer.
 
-    The brokers to ``avoid``, and those that ``inquiries`` avoid, are asked last. ``inquiries`` are notified of answers
-    that do not help. Raises the error of ``ask``.
+    Brokers in ``avoid``, and those that ``inquiries`` avoid, are asked last. ``inquiries`` are notified of answers that
+    do not help. Errors of ``ask`` are raised.
     """
     brokers = client.brokers
     deadline = Deadline(client.config.request_timeout_ms if timeout_ms is None else timeout_ms)

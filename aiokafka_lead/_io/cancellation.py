@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Waits:
-    """Waits with a time limit. They are shortened when the client is stopped."""
+    """Waits with a time limit, which are shortened when the client is stopped."""
 
     def __init__(self) -> None:
         self._scopes: list[anyio.CancelScope] = []
@@ -33,7 +33,7 @@ class Waits:
 
     @contextmanager
     def within(self, timeout_s: float, *, shield: bool = False) -> Iterator[anyio.CancelScope]:
-        """Limit a wait to ``timeout_s`` seconds. If the time runs out, the scope's ``cancelled_caught`` is True.
+        """Limit a wait to ``timeout_s`` seconds. If the time runs out, ``cancelled_caught`` of the scope is True.
 
         If ``shield`` is True, outer scopes do not end the wait.
         """
@@ -53,11 +53,10 @@ class Waits:
 async def to_the_end(
     work: Callable[[], Coroutine[Any, Any, T]], name: str, on_cancel: Callable[[], None] | None = None
 ) -> T:
-    """Run ``work`` to its end even if the caller is cancelled. Return its result, or raise its error.
+    """Run ``work`` to its end, even if the caller is cancelled. Return its result or raise its error.
 
-    When the caller is cancelled, ``on_cancel`` is called. The cancellation is raised when ``work`` has ended, so
-    ``work`` must have a time limit. On asyncio it runs in a separate task, because a shield does not stop
-    ``Task.cancel``.
+    If the caller is cancelled, ``on_cancel`` is called. The cancellation is raised once ``work`` has ended, so ``work``
+    must have a time limit. On asyncio, it runs in a separate task, because a shield does not stop ``Task.cancel``.
     """
     if on_cancel is not None and cancelled_by_scope():
         on_cancel()
@@ -121,11 +120,11 @@ async def _in_own_task(
     try:
         raise cancellation from None if task.cancelled() else task.exception()
     finally:
-        del cancellation  # the variable refers to this frame
+        del cancellation  # break the reference cycle between the exception and this frame
 
 
 async def outlast_cancellation(waiter: Waiter[None], timeout_s: float) -> bool:
-    """Wait for another task's work even if the caller is cancelled. Return True if the waiter has finished in time.
+    """Wait for another task's work, even if the caller is cancelled. Return True if the waiter has finished in time.
 
     If the caller is cancelled, the cancellation is raised afterwards. Raises the waiter's error.
     """
@@ -143,27 +142,27 @@ async def outlast_cancellation(waiter: Waiter[None], timeout_s: float) -> bool:
         if cancellation is not None:
             raise cancellation
     finally:
-        del cancellation  # the variable refers to this frame
+        del cancellation  # break the reference cycle between the exception and this frame
     return waiter.done
 
 
 def cancelled_by_scope() -> bool:
-    """Return True if a cancel scope around this task was cancelled."""
+    """Return True if a cancel scope around this task has been cancelled."""
     return anyio.current_effective_deadline() == -math.inf
 
 
 async def outlives_cancellation() -> bool:
     """Return True if the task may continue after the ``CancelledError`` that it has just caught.
 
-    For tasks that run the application's code. The task may continue if the error does not come from a cancel scope. In
-    this case, the object that the code awaited was cancelled, or the code has cancelled the current task, and meant
+    For tasks that run application code. The task may continue if the error does not come from a cancel scope. In this
+    case, either the object that the code awaited was cancelled, or the code has cancelled the current task and meant
     only itself.
     """
     if cancelled_by_scope():
         return False
     _forget_cancellations()
     try:
-        # If all tasks were cancelled, so was the task of the scope. It needs this iteration to cancel the scope.
+        # If all tasks are cancelled, so is the task that owns the scope. It needs this iteration to cancel the scope.
         await asyncio.sleep(0)
     except asyncio.CancelledError:
         _forget_cancellations()
@@ -171,7 +170,7 @@ async def outlives_cancellation() -> bool:
 
 
 async def face_cancellation() -> None:
-    """Raise a pending ``Task.cancel`` of asyncio, and clear cancellations that were raised and caught."""
+    """Raise a pending ``Task.cancel`` of asyncio, and clear cancellations that have been raised and caught."""
     task = None if in_trio() else asyncio.current_task()
     if task is not None and task.cancelling() and not cancelled_by_scope():
         await asyncio.sleep(0)
@@ -185,9 +184,9 @@ def _forget_cancellations() -> None:
 
 
 def cancellation_of_task() -> Callable[[], bool]:
-    """Return a function that returns True once the calling task was cancelled.
+    """Return a function that returns True once the calling task has been cancelled.
 
-    On trio, this means that the task has ended and the scope of its nursery was cancelled.
+    On trio, this means that the task has ended and the scope of its nursery has been cancelled.
     """
     if in_trio():
         import trio
@@ -211,7 +210,7 @@ def _no() -> bool:
 
 @asynccontextmanager
 async def tasks_of_block() -> AsyncIterator[TaskGroup]:
-    """Provide a task group that raises an error of the block unchanged, after it has cancelled the tasks.
+    """Provide a task group that cancels its tasks if the block fails, and raises the block's error unchanged.
 
     anyio's task group would raise it in an exception group.
     """

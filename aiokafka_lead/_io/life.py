@@ -1,4 +1,4 @@
-"""Start, stop, fatal errors and background tasks of clients of all kinds.
+"""Start, stop, fatal errors and background tasks of all clients.
 
 All kinds of clients follow the same rules. tests/io/test_life.py and tests/service/test_lifecycle.py test each rule for
 each kind.
@@ -60,10 +60,10 @@ CANCELLED_WITHIN_MS = 2000.0
 """Time limit in milliseconds of the orderly part of a stop that is cancelled, or that follows a failed start."""
 
 _waiting: ContextVar[tuple[set[Life[Any]], ...]] = ContextVar("kafka_clients_whose_stop_waits", default=())
-"""The clients whose stop would wait for the code that runs in this context, such as a handler.
+"""The clients whose stop would wait for the code running in this context, such as a handler.
 
-There is a set for each block of `Life.handling`. It is cleared when the block ends, because tasks that a handler has
-started keep the context.
+There is a set for each block of `Life.handling`. The set is cleared when the block ends, because tasks started by a
+handler keep the context.
 """
 
 CLOSE_WITHIN_MS = 100.0
@@ -71,20 +71,20 @@ CLOSE_WITHIN_MS = 100.0
 
 
 class Kind:
-    """The parts of start and stop that differ between kinds of clients. This base class is for an admin client."""
+    """The parts of start and stop that depend on the kind of client. This base class is for an admin client."""
 
     stop_within_ms = 10_000.0
     """Time limit in milliseconds of a stop without a timeout."""
     begin_within_ms: float | None = None
     """Time limit in milliseconds of `begin` in a start without a timeout.
 
-    None is the rest of ``request_timeout_ms``.
+    None means the rest of ``request_timeout_ms``.
     """
     closing_share, closing_ms = 0.1, 500.0
     """Share of a stop's time that is reserved for closing connections, and the maximum of that time in milliseconds."""
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Start background work. If ``wait`` is True, the client is connected; otherwise it is still connecting.
+        """Start background work. If ``wait`` is True, the client is connected. Otherwise, it is still connecting.
 
         If ``wait`` is True, return when the client is ready, or at the deadline. Everything else happens in the
         background.
@@ -97,16 +97,19 @@ class Kind:
         """Raise an error if the caller must not stop the client."""
 
     def refuse(self) -> None:
-        """Accept no more calls, because a stop has begun."""
+        """Accept no more calls, because the client is being stopped."""
 
     async def finish(self, deadline: Deadline) -> None:
         """Finish the application's work in an orderly way.
 
-        Runs in the task that stops the client, and is cancelled if it takes too long.
+        It runs in the task that stops the client, and is cancelled if it takes too long.
         """
 
     async def depart(self, deadline: Deadline) -> None:
-        """Send the last messages to brokers, however `finish` has ended. Not cancelled before the deadline."""
+        """Send the last messages to brokers, regardless of how `finish` ended.
+
+        It is not cancelled before the deadline.
+        """
 
     def dependents(self) -> Collection[Life[Any]]:
         """Return the clients that must stop before this one. Those that `finish` has not stopped are stopped later."""
@@ -119,8 +122,8 @@ class Kind:
 class Life(Generic[L]):
     """Base class of `Client`: start, stop, and background tasks.
 
-    All tasks run in one task group. A host task keeps it open, so `start` and `stop` may be called from different
-    tasks. The first error that a task does not catch is fatal. From then on, `check` raises it.
+    All tasks run in one task group. A host task keeps it open, so that `start` and `stop` may be called from different
+    tasks. The first error that a task does not catch is fatal, and `check` raises it from then on.
     """
 
     parent: L | None
@@ -131,28 +134,28 @@ class Life(Generic[L]):
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self.kind = Kind()
-        """The behaviour of this kind of client. Clients other than admin clients replace it."""
+        """The behavior of this kind of client. Clients other than admin clients replace it."""
         self.facade = "Client"
-        """Name of the class that the application has used."""
+        """Name of the public class that the application uses."""
         self.records_left: Callable[[], int] = int
-        """Returns the number of records that are neither acknowledged nor given up."""
+        """Returns the number of records that have been neither acknowledged nor given up."""
         self.fatal: KafkaError | None = None
-        """The error that has ended the client, or None."""
+        """The error that ended the client, or None."""
         self.left_behind = False
-        """True in a child of the process that started the client. A stop does nothing there."""
+        """True in a child of the process that started the client. A stop does nothing in it."""
         self.beginnings = Waits()
-        """Work that begins with the client, such as a run. Abandoned if the client is stopped."""
+        """Work that begins with the client, such as a run. It is abandoned if the client is stopped."""
         self.owner: Life[Any] | None = None
-        """The client that starts and stops this one. None if the application does."""
+        """The client that starts and stops this one, or None if the application does."""
         self._log = client_log("client", config.client_id)
         self._told_unstopped = False
         self._loop: object | None = None
         """The event loop on which the client was started."""
         self._host: Host | None = None
         self._tasks: TaskGroup | None = None
-        """Open while the host task runs."""
+        """The task group, which is open while the host task runs."""
         self._unspawned: deque[tuple[Callable[..., Awaitable[object]], tuple[Any, ...], str]] = deque()
-        """Tasks that callbacks have requested. `_spawn_for_callbacks` starts them."""
+        """Tasks requested by callbacks. `_spawn_for_callbacks` starts them."""
         self._spawn_wanted = Signal()
         self._started: Waiter[None] = Waiter()
         self._running = False
@@ -160,7 +163,7 @@ class Life(Generic[L]):
         self._stop_by = Deadline(math.inf)
         """Deadline of the current stop."""
         self._stopped: Waiter[None] | None = None
-        """Created by the first `stop`, and completed when the stop has ended."""
+        """Created by the first `stop`, and completed at its end."""
         self._stopped_aside = False
         """True if the stop runs in its own task, because a handler has called it."""
         self._orderly = Waits()
@@ -191,7 +194,7 @@ class Life(Generic[L]):
         raise NotImplementedError
 
     def _refuse(self, error: KafkaError) -> None:
-        """Make no more connections, because this process is a child."""
+        """Make no more connections, because this process is a forked child."""
         raise NotImplementedError
 
     # --- start and stop ----------------------------------------------------------------------------------------------
@@ -200,9 +203,9 @@ class Life(Generic[L]):
         """Connect to the cluster and start the client's work. If ``wait`` is True, return when the client is ready.
 
         ``timeout_ms`` limits the whole call. By default, connecting is limited to ``request_timeout_ms``, and the start
-        of the work to `Kind.begin_within_ms`. Raises `KafkaConnectionError` with the reason for each bootstrap server
-        if none could be used in time. Raises errors of authentication and TLS unchanged, and errors of the kind of
-        client. After an error or a cancellation, the client is stopped.
+        of the work to `Kind.begin_within_ms`. If no bootstrap server could be used in time, raises
+        `KafkaConnectionError` with the reason for each. Errors of authentication and TLS, and errors specific to the
+        kind of client, are raised unchanged. After an error or a cancellation, the client is stopped.
 
         If ``wait`` is False, no broker is needed. Later calls wait for a broker within their own timeouts, and then
         raise these errors.
@@ -221,7 +224,7 @@ class Life(Generic[L]):
             if self._closed:
                 raise ClientClosedError
             if self.parent is None:
-                atexit.register(self._warn_if_unstopped)  # for an event loop that is abandoned or closed
+                atexit.register(self._warn_if_unstopped)  # in case the event loop is abandoned or closed
             run = partial(self._run, None if timeout_ms is None else deadline, wait)
             self._host = spawn_host(run, name=f"kafka client {self.config.client_id}")
             await self._started.wait()
@@ -259,10 +262,10 @@ class Life(Generic[L]):
 
     @asynccontextmanager
     async def handling(self) -> AsyncIterator[None]:
-        """Let calls of `stop` return at once in the block, because the stop waits for the end of the block.
+        """In the block, let calls of `stop` return at once, because the stop waits for the end of the block.
 
-        This also applies to tasks that are started in the block. If the client was stopped in this way, the end of the
-        block waits until the stop has ended.
+        This also applies to tasks that are started in the block. If the client has been stopped in this way, the end of
+        the block waits for the end of the stop.
         """
         clients = [client for client in (self, self.parent, self.owner) if client is not None]
         waiting = set(clients)
@@ -292,7 +295,7 @@ class Life(Generic[L]):
 
     async def _end_stop(self, stopped: Waiter[None]) -> None:
         try:
-            if self._host is not None and self._here:  # otherwise it was not started, or its event loop has ended
+            if self._host is not None and self._here:  # otherwise, it has not been started, or its event loop has ended
                 await self._end_orderly()
         finally:
             try:
@@ -340,21 +343,21 @@ class Life(Generic[L]):
         return max(0.0, self._stop_by.left_s() - kept_ms / 1000)
 
     def hurry(self, timeout_ms: float) -> None:
-        """Limit the current stop, if there is one, to this time."""
+        """Limit the rest of the current stop, if there is one, to ``timeout_ms``."""
         if self._stopped is not None and self._stop_by.bring_forward(timeout_ms):
             self._orderly.hurry(time.monotonic() + self._orderly_left_s())
             for client in self.kind.dependents():
                 client.hurry(timeout_ms)
 
     async def _end(self) -> None:
-        """End all tasks and connections. If the caller is cancelled, it still waits until that is done."""
+        """End all tasks and connections. A cancelled caller still waits until this is done."""
         self._closed = True
         self._running = False
         self.kind.release()
         if not self._here:
             return  # not started, or its event loop has ended
         if self._host is None:
-            self._let_go(ClientClosedError())  # the start has ended before the host task began
+            self._let_go(ClientClosedError())  # the start ended before the host task began
             return
         try:
             if self.fatal is None:
@@ -383,7 +386,7 @@ class Life(Generic[L]):
     def at_work(self) -> bool:
         """True while the client's tasks are running.
 
-        That is, the client has neither stopped nor failed, and its event loop has not ended.
+        That is, it has neither stopped nor failed, and its event loop has not ended.
         """
         return self._running and self.fatal is None
 
@@ -405,7 +408,10 @@ class Life(Generic[L]):
             raise WrongEventLoopError
 
     def _warn_if_unstopped(self) -> None:
-        """Warn if `stop` was not called before the end of the event loop or process. Shared connections warn once."""
+        """Warn if `stop` was not called before the end of the event loop or process.
+
+        Shared connections cause a single warning.
+        """
         if not self._running or self.stopping or self.left_behind or self._told_unstopped:
             return
         self._told_unstopped = True
@@ -414,7 +420,7 @@ class Life(Generic[L]):
         lost = f"{count} records were not sent, or not acknowledged: " if count else ""
         text = f"unclosed {self.facade} (client_id={self.config.client_id!r}): {lost}call stop(), or use async with"
         if lost:
-            # By default, Python does not show a ResourceWarning, and these records are lost.
+            # By default, Python does not show a ResourceWarning, but these records are lost.
             self._log.warning("%s", text)
         warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
 
@@ -444,7 +450,7 @@ class Life(Generic[L]):
                     self._started.set_result(None)
                 await anyio.sleep_forever()
         finally:
-            # The tasks have ended for some reason, perhaps together with the event loop.
+            # The tasks have ended for some reason, perhaps because the event loop has.
             try:
                 if not self.stopping:
                     (self.parent or self)._warn_if_unstopped()
@@ -463,7 +469,7 @@ class Life(Generic[L]):
         if in_task():
             self._tasks.start_soon(uninterrupted(self._supervise), fn, args, name, name=name)
         else:
-            # Callbacks of a protocol run outside of tasks, and there anyio cannot find the event loop.
+            # Callbacks of a protocol run outside of tasks, where anyio cannot find the event loop.
             self._unspawned.append((fn, args, name))
             self._spawn_wanted.set()
 
@@ -476,11 +482,11 @@ class Life(Generic[L]):
                 self.spawn(fn, *args, name=name)
 
     def on_fork(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` in each later child process that ``os.fork`` makes. It must only set flags."""
+        """Call ``listener`` in each child process that ``os.fork`` creates from now on. It must only set flags."""
         self._fork_listeners.append(listener)
 
     def forked(self) -> None:
-        """Make all calls raise an error in a child process, and make no connections there."""
+        """Make all calls raise an error in this child process, and make no connections."""
         if not self._closed:
             self.left_behind = True
             self.fatal = IllegalStateError(
@@ -495,7 +501,7 @@ class Life(Generic[L]):
         self._fatal_listeners.append(listener)
 
     def fail(self, error: KafkaError) -> None:
-        """Set the fatal error, unless there is one. All later calls raise it."""
+        """Set the fatal error unless there is one. All later calls raise it."""
         if self.fatal is None and not self._closed:
             self._log.error("the client has failed: %s", error)
             self.fatal = error
@@ -516,7 +522,7 @@ class Life(Generic[L]):
         except BaseException as error:
             self.fail(_unexpected(name, error))
             if not isinstance(error, Exception):
-                raise  # the application's own code ends the process
+                raise  # the application's own code is ending the process
 
 
 def _unexpected(name: str, error: BaseException) -> BackgroundTaskError:

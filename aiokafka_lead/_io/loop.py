@@ -1,6 +1,6 @@
-"""Waiting, waking and background tasks, on asyncio and on trio.
+"""Waiting, waking and background tasks, on asyncio and trio.
 
-The objects of this module belong to one event loop and are not thread-safe. Waking is synchronous, so callbacks of
+The objects of this module belong to one event loop and are not thread-safe. Waking is synchronous, so that callbacks of
 protocols can do it. Waits can be cancelled and have a timeout. On asyncio, a wait takes a single future, because
 anyio's events are too slow to be used for each request.
 """
@@ -39,13 +39,13 @@ class Spawn(Protocol):
 
 
 class Spawner(Protocol):
-    """Starts tasks, as anyio's TaskGroup does."""
+    """Starts tasks, like anyio's TaskGroup."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> Any: ...
 
 
 class _Parked(Protocol):
-    """A suspended task. The interface that asyncio.Future and `_TrioParked` have in common."""
+    """A suspended task. This is the common interface of asyncio.Future and `_TrioParked`."""
 
     def done(self) -> bool: ...
 
@@ -53,7 +53,7 @@ class _Parked(Protocol):
 
 
 class _TrioParked:
-    """A suspended trio task. One flag is enough, because trio does not abort a task that was rescheduled."""
+    """A suspended trio task. One flag is enough, because trio does not abort a rescheduled task."""
 
     __slots__ = ("_done", "_scope", "_task")
 
@@ -90,7 +90,7 @@ def _expire(parked: _Parked) -> None:
 
 
 async def _park(queue: list[_Parked], timeout_s: float | None) -> bool:
-    """Suspend until `_wake_all` takes the queue (return True), or until the timeout passes (return False)."""
+    """Suspend until `_wake_all` takes the queue (return True) or the timeout passes (return False)."""
     if in_trio():
         return await _park_trio(queue, timeout_s)
     loop = asyncio.get_running_loop()
@@ -133,9 +133,9 @@ def _wake_all(queue: list[_Parked]) -> None:
 
 
 class Waiter(Generic[T]):
-    """A result or an error for which tasks can wait. It is set once, and later results and errors are ignored.
+    """A result or an error that tasks can wait for. It is set once. Later results and errors are ignored.
 
-    An error for which no task waits is dropped without a warning.
+    An error that no task waits for is dropped without a warning.
     """
 
     __slots__ = ("_error", "_queue", "_value", "done")
@@ -155,7 +155,7 @@ class Waiter(Generic[T]):
                 _wake_all(self._queue)
 
     def set_error(self, error: BaseException) -> None:
-        """Set the error, which each `wait` and `result` raises."""
+        """Set the error, which every `wait` and `result` raises."""
         if not self.done:
             self.done = True
             self._error = error
@@ -172,17 +172,17 @@ class Waiter(Generic[T]):
         return value
 
     async def wait(self, timeout_s: float | None = None) -> T:
-        """Wait for the value, or raise the error. Raises TimeoutError. Does not suspend if there is already a result.
+        """Wait for the value, or raise the error. Raises TimeoutError. Does not suspend if the result is already there.
 
-        Any number of tasks may wait. If one of them is cancelled or times out, the others are not affected. On a busy
-        event loop, a result may arrive after the timeout and before the task runs again. It is then returned.
+        Any number of tasks may wait. If one of them is cancelled or times out, the rest are not affected. On a busy
+        event loop, a result may arrive after the timeout but before the task runs again. Such a result is returned.
         """
         if not self.done and not await _park(self._queue, timeout_s) and not self.done:
             raise TimeoutError
         return self.result()
 
     async def done_within(self, timeout_s: float | None) -> bool:
-        """Wait for the result. Return True if it has arrived within the timeout. Raises the error."""
+        """Wait for the result. Return True if it arrives within the timeout. Raises the error."""
         try:
             await self.wait(timeout_s)
         except TimeoutError:
@@ -191,10 +191,10 @@ class Waiter(Generic[T]):
 
 
 class Signal:
-    """Wakes the task that waits for it. Setting it several times before a wait is the same as setting it once.
+    """Wakes the task that waits for it. Setting it several times before a wait has the effect of setting it once.
 
-    A wait does not suspend if the signal is set. A loop that may set its own signal each time must let other tasks run
-    elsewhere.
+    A wait does not suspend if the signal is set. A loop that may set its own signal in each iteration must let other
+    tasks run elsewhere.
     """
 
     __slots__ = ("_queue", "_set", "_timer")
@@ -218,12 +218,12 @@ class Signal:
             finally:
                 if self._timer is not None:
                     self._timer.cancel()
-        # If a wait is cancelled while it is being woken, the signal stays set for the next wait.
+        # If the wait is cancelled while being woken, the signal stays set for the next wait.
         was_set, self._set = self._set, False
         return was_set
 
     def wake_by(self, at: float) -> None:
-        """End the current wait at this time (``time.monotonic()``) at the latest."""
+        """End the current wait no later than this time (``time.monotonic()``)."""
         for parked in self._queue:
             left_s = max(0.0, at - time.monotonic())
             if isinstance(parked, _TrioParked):
@@ -235,7 +235,7 @@ class Signal:
 
 
 class News:
-    """Wakes all tasks that wait for the next event. It takes little time if there are none."""
+    """Wakes all tasks that are waiting for the next event. It takes little time if there are none."""
 
     __slots__ = ("_next",)
 
@@ -270,10 +270,10 @@ def loop_token() -> object:
 
 
 def loop_probe() -> tuple[Callable[[], object], object]:
-    """Return a function, and its result while this event loop is running in this thread. Faster than `loop_token`.
+    """Return a function, and its result while this event loop is running in this thread.
 
-    In another event loop, the function returns another object or raises RuntimeError. `loop_token` is slower on Python
-    3.11, where asyncio requests the process id from the operating system.
+    On another event loop, the function returns another object or raises RuntimeError. It is faster than `loop_token` on
+    Python 3.11, where asyncio requests the process id from the operating system.
     """
     if in_trio():
         import trio
@@ -336,7 +336,7 @@ _ANYIO_PARTS = ("CancelScope", "Event", "TypedAttributeSet", "create_memory_obje
 
 
 async def import_anyio() -> None:
-    """Import the modules of anyio one by one, and let other tasks run in between.
+    """Import the modules of anyio one by one, letting other tasks run in between.
 
     anyio imports them when they are first used. Importing all at once would block the event loop for 25 ms.
     """
@@ -352,7 +352,7 @@ async def import_anyio() -> None:
 
 
 class Host:
-    """A task that outlives the call that has started it: an asyncio task, or a trio system task.
+    """A task that outlives the call that started it: an asyncio task or a trio system task.
 
     An exception of a system task would end the whole trio run, so it is stored in ``error`` instead.
     """
@@ -360,7 +360,7 @@ class Host:
     def __init__(self, fn: Callable[[], Awaitable[object]], name: str) -> None:
         self.name = name
         self.error: BaseException | None = None
-        """The error that ``fn`` has raised, or None. Cancellation is not stored."""
+        """The error raised by ``fn``, or None. Cancellation is not stored."""
         self._fn = fn
         self._ended: Waiter[None] = Waiter()
         self._scope = anyio.CancelScope()
@@ -368,7 +368,7 @@ class Host:
 
     @property
     def ended(self) -> bool:
-        """True once the task has returned, raised or was cancelled."""
+        """True once the task has returned, raised an error or been cancelled."""
         return self._ended.done
 
     async def wait(self, timeout_s: float | None = None) -> bool:
@@ -376,7 +376,7 @@ class Host:
         return await self._ended.done_within(timeout_s)
 
     def cancel(self) -> None:
-        """Cancel the task at each of its awaits."""
+        """Cancel the task, at every await until it ends."""
         self._scope.cancel()
 
     def _start(self) -> None:
@@ -396,7 +396,7 @@ class Host:
                 await self._fn()
         except BaseExceptionGroup as group:
             foreign, self.error = group.split(cancelled)
-            # The end of the event loop has cancelled this task, and expects the cancellation to be raised.
+            # This task was cancelled at the end of the event loop, which expects the cancellation to be raised.
             if foreign is not None:
                 raise foreign from None
         except Exception as error:
@@ -412,7 +412,7 @@ class Host:
 
 
 _hosts: set[Host] = set()
-"""The running hosts. They are kept here because asyncio has only weak references to tasks."""
+"""The running hosts. They are kept here because asyncio holds only weak references to tasks."""
 
 
 async def _uninterrupted(fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -423,8 +423,8 @@ class _LateCoroutine(Coroutine[Any, Any, T]):
     """A coroutine that calls the coroutine function in its first step.
 
     When ``asyncio.run`` ends, it cancels all remaining tasks, even those that have not started. anyio drops the
-    coroutine of such a task, and Python would warn that it "was never awaited". This class creates the coroutine only
-    when it starts.
+    coroutine of such a task, so Python would warn that it "was never awaited". This class creates the coroutine only
+    when the task starts.
     """
 
     __slots__ = ("_begin", "_begun")
@@ -453,7 +453,7 @@ class _LateCoroutine(Coroutine[Any, Any, T]):
 
 
 def uninterrupted(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Wrap the function of a background task, so that neither KeyboardInterrupt nor the end of the loop disturbs it.
+    """Wrap the function of a background task, to protect it from KeyboardInterrupt and from the end of the loop.
 
     trio raises KeyboardInterrupt in whichever task is running. In a background task, it would end that task and be
     lost. With this wrapper, it is raised in the main task, as on asyncio. For the end of the loop, see
@@ -488,7 +488,7 @@ class CodecThreads:
         self._limiter: RunVar[anyio.CapacityLimiter] = RunVar(f"aiokafka_lead {work}")
 
     async def run(self, call: Callable[..., None], *args: object) -> None:
-        """Make the call in a thread. If the caller is cancelled, it still waits for the end of the call."""
+        """Make the call in a thread. A cancelled caller still waits for the end of the call."""
         try:
             limiter = self._limiter.get()
         except LookupError:

@@ -1,6 +1,7 @@
-"""Proxies for shared connections and metadata, which keep track of the listeners, topics and calls of one client.
+"""Proxies for shared connections and metadata, which track the listeners, topics and calls of one client.
 
-When that client stops, these are ended. The connections, the metadata and the other clients continue.
+When that client stops, its listeners, topics and calls end. The connections, the metadata and the other clients
+continue.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ T = TypeVar("T")
 
 
 class OwnCalls:
-    """The calls of one client that wait for a shared object. When the client stops, they end with an error."""
+    """One client's calls that are waiting for a shared object. They end with an error when the client stops."""
 
     def __init__(self) -> None:
         self._closed_by: KafkaError | None = None
         self._scopes: set[anyio.CancelScope] = set()
 
     async def wait(self, fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of a call. Raises the call's error, or the error that was passed to `close`."""
+        """Return the result of a call. Raises the call's error, or the error passed to `close`."""
         if self._closed_by is None:
             with anyio.CancelScope() as scope:
                 self._scopes.add(scope)
@@ -50,7 +51,7 @@ class OwnCalls:
             self._closed_by = error
 
     def close(self, error: KafkaError) -> None:
-        """Raise this error from all calls that are waiting, and from all later calls."""
+        """Raise this error from all waiting calls, and from all later calls."""
         self.refuse(error)
         for scope in self._scopes:
             scope.cancel()
@@ -80,7 +81,7 @@ class _SharedConnection:
 
 
 class SharedBrokers:
-    """Stands for `Brokers` in one of several clients. All other attributes come from `Brokers`."""
+    """Replaces `Brokers` in one of several clients. All other attributes come from `Brokers`."""
 
     def __init__(self, brokers: Brokers, calls: OwnCalls) -> None:
         self._brokers = brokers
@@ -125,9 +126,9 @@ def _no_connection(node_id: int, lane: AnyLane = Lane.DATA) -> None:
 
 
 class SharedMetadata:
-    """Stands for `MetadataActor` in one of several clients. All other attributes come from `MetadataActor`.
+    """Replaces `MetadataActor` in one of several clients. All other attributes come from `MetadataActor`.
 
-    After `open`, the topics of this client are kept in the metadata, together with the topics of the other clients.
+    After `open`, the metadata includes the topics of this client as well as the topics of the other clients.
     """
 
     def __init__(self, actor: MetadataActor, calls: OwnCalls) -> None:
@@ -144,7 +145,7 @@ class SharedMetadata:
         return self._actor.snapshot
 
     def open(self) -> None:
-        """Start to keep the metadata of this client's topics."""
+        """Start keeping the metadata of this client's topics."""
         self._open = True
         self._actor.add_topics(self._topics.elements())
         self._actor.set_all_topics(self._everything, self)

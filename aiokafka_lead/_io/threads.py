@@ -1,4 +1,4 @@
-"""Runs blocking calls in daemon threads. The process does not wait for them when it exits."""
+"""Blocking calls in daemon threads, which the process does not wait for when it exits."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .loop import Waiter, loop_caller
 T = TypeVar("T")
 
 MAX_LOST = 16
-"""Maximum number of abandoned calls that are still running. Beyond it, new calls are refused."""
+"""Maximum number of abandoned calls that are still running. If there are more, new calls are refused."""
 
 IDLE_S = 60.0
 """Seconds for which an idle thread waits for another call before it ends."""
 
 
 class BlockingCalls:
-    """Runs a few calls at a time, and refuses calls while too many abandoned ones are running.
+    """Runs a few calls at a time, and refuses calls while too many abandoned ones are still running.
 
-    Belongs to one event loop.
+    It belongs to one event loop.
 
-    anyio's threads are not suitable: an asyncio program could not exit while one of them is stuck, and abandoned calls
+    anyio's threads are unsuitable. An asyncio program could not exit while one of them is stuck, and abandoned calls
     would not be counted.
     """
 
     def __init__(self, called: str, at_once: int, max_lost: int = MAX_LOST) -> None:
-        """Create the threads on demand. ``called`` describes the calls in thread names and in the error."""
+        """Create the threads on demand. ``called`` describes the calls in thread names and in errors."""
         self._called = called
         self._turn = anyio.Semaphore(at_once)
         self._most = at_once + max_lost
@@ -73,7 +73,7 @@ _Outcome = tuple[Any, BaseException | None]
 
 
 class _Threads:
-    """Threads that wait for another call after each call. There is one for each concurrent call.
+    """Threads that wait for another call after each call. There is one thread per concurrent call.
 
     `threading.Thread.start` waits until the thread is running. On a busy machine, starting a thread for each call would
     block the event loop for tens of milliseconds.
@@ -102,13 +102,13 @@ class _Threads:
     def _do_next(self) -> bool:
         """Make the next call. Return False after `IDLE_S` without a call.
 
-        This is a separate function because a loop's variables would keep the last call and its outcome alive.
+        This is a separate function, because a loop's variables would keep the last call and its outcome alive.
         """
         try:
             call, report = self._work.get(timeout=IDLE_S)
         except Empty:
             with self._lock:
-                leaves = self._idle > 0  # otherwise, a call is just being queued for this thread
+                leaves = self._idle > 0  # otherwise, a call is being queued for this thread
                 self._idle -= leaves
             return not leaves
         found: _Outcome
@@ -117,6 +117,6 @@ class _Threads:
         except BaseException as error:
             found = (None, error)
         with self._lock:
-            self._idle += 1  # before the report, because its receiver may make the next call at once
+            self._idle += 1  # do this before the report, because its receiver may make the next call at once
         report(found)
         return True

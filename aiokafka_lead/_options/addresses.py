@@ -1,6 +1,6 @@
-"""Decides which addresses of a host to try, in which order, and when to give up an address that does not answer.
+"""Choosing between a host's addresses: which to try, in which order, and when to give up one that does not respond.
 
-A host name may have an address that does not answer, or that belongs to another service. Java tries the next address
+A host name may have an address that does not respond, or that belongs to another service. Java tries the next address
 with each attempt to connect (``client.dns.lookup=use_all_dns_ips``), and librdkafka tries all of them without a
 backoff. Here, an address that has not failed since the last success is tried at once. An address that has failed comes
 last until its failure is forgotten. Connections to brokers and HTTP connections both use this code.
@@ -17,18 +17,18 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 PATIENCE_S = 0.5
-"""Seconds for which an address that does not answer first delays the next address.
+"""Initial seconds for which an address that does not respond delays the next one.
 
-With a shorter time, addresses that are merely distant would be given up.
+If it were shorter, addresses that are merely distant would be given up.
 """
 
 _MOST_DOUBLINGS = 10
 _REMEMBERED = 64
-"""Number of failures to remember for each host. A host has only a few addresses at a time."""
+"""Number of failures to remember for each host, which usually has only a few addresses at a time."""
 
 
 def without_root(host: str) -> str:
-    """Return a host name without the dot at its end. Certificates, TLS and Kerberos use names without it.
+    """Return a host name without the trailing dot. Certificates, TLS and Kerberos use names without it.
 
     With the dot, which is common in Kubernetes, a resolver does not try the name in its search domains.
     """
@@ -52,11 +52,11 @@ class _Failure(Generic[E]):
         self.after = after
         """Number of successes of the host before the failure."""
         self.silences = silences
-        """Number of consecutive times that the address did not answer."""
+        """Number of consecutive times that the address did not respond."""
 
 
 class Addresses(Generic[E]):
-    """Remembers which addresses of a host have failed, until they succeed. Threads may share it."""
+    """The addresses of a host, with the failures of each until it succeeds. Threads may share it."""
 
     def __init__(self) -> None:
         self.failures: dict[str, _Failure[E]] = {}
@@ -64,14 +64,14 @@ class Addresses(Generic[E]):
         self.successes = 0
         """Number of connections that became ready."""
         self._latest: str | None = None
-        """The address of the latest connection that became ready."""
+        """The address of the connection that became ready most recently."""
         self.known: Collection[str] = ()
         """The addresses to which the host was last resolved."""
         self._left: dict[str, int] = {}
-        """Number of times that each address was left, since it last led to the right peer."""
+        """Number of times that each address has been left since it last led to the right peer."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
-        """Record that no connection to the address became ready. ``silent`` is True if the address did not answer."""
+        """Record that no connection to the address became ready. ``silent`` is True if the address did not respond."""
         known = self.failures.pop(address, None)
         silences = 0 if not silent else 1 if known is None else known.silences + 1
         self.failures[address] = _Failure(error, self.successes, silences)
@@ -81,17 +81,17 @@ class Addresses(Generic[E]):
     def succeeded(self, address: str) -> None:
         """Record a connection that became ready.
 
-        The failure of its address is forgotten, and other addresses may be retried.
+        This forgets the failure of its address, and lets other addresses be retried.
         """
         self.failures.pop(address, None)
         self.successes += 1
         self._latest = address
 
     def leave(self, error: E) -> bool:
-        """Prefer the other addresses, because the latest one has led to the wrong peer.
+        """Prefer the other addresses, because the latest one led to the wrong peer.
 
-        Returns True if this address is left for the first time, and another address was not left yet. An address that
-        was left before is tried again only if no other address leads to the right peer.
+        Returns True if this address is left for the first time and another address has not been left yet. An address
+        that has been left is tried again only if no other address leads to the right peer.
         """
         latest = self._latest
         if latest is None:
@@ -102,7 +102,7 @@ class Addresses(Generic[E]):
 
     @property
     def all_left(self) -> bool:
-        """True if each address has led to the wrong peer, and not to the right one since."""
+        """True if every address has led to the wrong peer, and not to the right one since."""
         return self._left.keys() >= {*self.known}
 
     def stayed(self) -> None:
@@ -112,9 +112,9 @@ class Addresses(Generic[E]):
 
     @property
     def patience_s(self) -> float:
-        """Seconds that the latest address has to answer before it is left. Infinity if the host has no other address.
+        """Seconds that the latest address has to respond before it is left, or infinity if there is no other address.
 
-        The time doubles whenever the address is left, so a slow address will eventually have enough time.
+        This time doubles whenever the address is left, so that a slow address will eventually have enough time.
         """
         if self._latest is None or len(self.known) < 2:
             return math.inf
@@ -129,33 +129,33 @@ class Addresses(Generic[E]):
 
 
 class Search(Generic[E, T]):
-    """An attempt to connect to a host. It tries the host's addresses until a connection is ready.
+    """An attempt to connect to a host, which tries the host's addresses until a connection is ready.
 
-    Call `candidates`, then `begin` for each address that is tried, then `refused` or `reached`, and then `failed` or
+    Call `candidates`, then `begin` for each tried address, then `refused` or `reached`, and then `failed` or
     `succeeded`.
     """
 
     def __init__(self, addresses: Addresses[E], shared_s: float = 0) -> None:
         """Start an attempt.
 
-        An address that does not answer gets its share of ``shared_s``, but at least `PATIENCE_S`.
+        A silent address gets its share of ``shared_s``, but at least `PATIENCE_S`.
         """
         self.found: Mapping[str, T] = {}
-        """The addresses to which the host is resolved now."""
+        """The addresses to which the host currently resolves."""
         self._addresses = addresses
         self._shared_s = shared_s
         self._trying: list[str] = []
         self._begun: list[str] = []
         self._done: set[str] = set()
-        """Addresses that have failed in this attempt, and are not tried again in it."""
+        """Addresses that have failed in this attempt, which does not try them again."""
         self._reached = self._silent = False
         """The first is True if an address has accepted a connection, the second if one has not answered."""
 
     def candidates(self, most: int | None = None) -> dict[str, T]:
-        """Return up to ``most`` addresses to which to connect now, in order. The first one that accepts is used.
+        """Return up to ``most`` addresses to connect to now, in order. The first to accept is used.
 
-        Addresses that have failed before are returned one at a time. In a race, an address that accepts and then fails
-        would win.
+        Addresses that have failed before are returned one at a time, because an address that accepts and then fails
+        would win a race.
         """
         self._addresses.known = list(self.found)
         fresh = [address for address in self.found if self._rank(address) is _Rank.FRESH]
@@ -174,12 +174,15 @@ class Search(Generic[E, T]):
         self._addresses.failed(address, error)
 
     def reached(self, address: str) -> None:
-        """Record that the address has accepted a connection. From now on, only its answers count."""
+        """Record that the address has accepted a connection. From now on, only its responses count."""
         self._trying, self._begun = [address], [address]
         self._reached = True
 
     def failed(self, error: E, *, silent: bool) -> bool:
-        """Record that the current addresses have failed, or were only ``silent``. Return True if that is new."""
+        """Record that the current addresses have failed or, if ``silent``, have not responded.
+
+        Return True if this is new.
+        """
         news = not self._addresses.failures.keys() >= set(self._begun)
         for address in self._begun:
             self._addresses.failed(address, error, silent=silent)
@@ -192,14 +195,14 @@ class Search(Generic[E, T]):
         return news
 
     def succeeded(self) -> None:
-        """Record that the connection to the address that has accepted is ready."""
+        """Record that the connection to the accepting address is ready."""
         self._addresses.succeeded(self._trying[0])
 
     def left(self) -> bool:
         """Return True if another address should be tried at once.
 
-        Addresses that have not failed since the last success come first, and then addresses that refuse connections or
-        do not answer. An address that accepts a connection and then fails is retried only after a backoff.
+        Addresses that have not failed since the last success come first, followed by addresses that refuse connections
+        or do not respond. An address that accepts a connection and then fails is retried only after a backoff.
         """
         if any(self._rank(address) is not _Rank.FAILED and self._may_try(address) for address in self.found):
             return True
@@ -207,9 +210,10 @@ class Search(Generic[E, T]):
 
     @property
     def patience_s(self) -> float:
-        """Seconds to wait for the next answer, or infinity if only the time limit of the attempt applies.
+        """Seconds to wait for the next response, or infinity if only the time limit of the attempt applies.
 
-        The time doubles whenever the address does not answer, so a slow address will eventually have enough time.
+        This time doubles whenever the address does not respond, so that a slow address will eventually have enough
+        time.
         """
         if len(self.found) < 2:
             return math.inf
@@ -225,7 +229,7 @@ class Search(Generic[E, T]):
         return {address: failures[address].error for address in failed}
 
     def _failures(self) -> dict[str, _Failure[E]]:
-        """Return a copy of the failures in order, which other threads do not change."""
+        """Return a copy of the failures, in order, which other threads do not change."""
         return dict(self._addresses.failures)
 
     def _rank(self, address: str) -> _Rank:

@@ -1,4 +1,4 @@
-"""Checks of the arguments of calls, before any request is sent. As for options, they are functions of (name, value).
+"""Checks of call arguments, before any request is sent. As for options, they are functions of (name, value).
 
 Every check raises `ConfigTypeError` for a value of the wrong type, and `ConfigError` for an invalid value. Both
 messages begin with the name of the argument. A part of an argument has a name such as ``topics[1]`` or
@@ -51,7 +51,7 @@ def topic_name(name: str, value: Any) -> str:
 
 
 def exact_str(value: str) -> str:
-    """Return a plain `str` with the same characters. ``str()`` would call a method of a subclass."""
+    """Return a plain `str` with the same characters. Unlike this, ``str()`` would call a method of a subclass."""
     return value if type(value) is str else str.__str__(value)
 
 
@@ -71,7 +71,7 @@ _LEADER_EPOCH = optional(integer(0))
 def offset(name: str, value: Any) -> OffsetAndMetadata:
     """Return a position in a partition as `OffsetAndMetadata`.
 
-    The value may also be an offset, or a pair of offset and metadata.
+    The value may also be an offset or a pair of offset and metadata.
     """
     match value:
         case OffsetAndMetadata():
@@ -91,7 +91,7 @@ def offset(name: str, value: Any) -> OffsetAndMetadata:
 def entries(name: str, value: Any, called: str) -> list[Any]:
     """Return the items of an iterable that is not a string or a mapping.
 
-    A mapping by partition yields its partitions.
+    For a mapping by partition, these are its partitions.
     """
     if (
         not isinstance(value, Iterable)
@@ -103,7 +103,7 @@ def entries(name: str, value: Any, called: str) -> list[Any]:
 
 
 def list_of(called: str, item: Check) -> Check:
-    """Return a check for a list (see `entries`) whose items ``item`` accepts."""
+    """Return a check for a list (see `entries`) of items that ``item`` accepts."""
 
     def check(name: str, value: Any) -> list[Any]:
         return [item(f"{name}[{index}]", each) for index, each in enumerate(entries(name, value, called))]
@@ -112,7 +112,7 @@ def list_of(called: str, item: Check) -> Check:
 
 
 def map_of(called: str, key: Check, item: Check) -> Check:
-    """Return a check for a mapping whose keys ``key`` accepts, and whose values ``item`` accepts."""
+    """Return a check for a mapping from keys that ``key`` accepts to values that ``item`` accepts."""
 
     def check(name: str, value: Any) -> dict[Any, Any]:
         if not isinstance(value, Mapping):
@@ -136,7 +136,7 @@ def byte_string(name: str, value: Any, *, hint: str = "") -> bytes | None:
 
 
 def record_headers(name: str, value: Any) -> tuple[tuple[str, bytes | None], ...]:
-    """Return the headers of a record as pairs of a name and a value, in the given order. Empty for None."""
+    """Return the headers of a record as pairs of name and value, in the given order. None means no headers."""
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Checks of options. A check is a function of the option's name and value that returns the value to store.
+"""Checks of options. A check is a function that takes the option's name and value and returns the value to store.
 
 Every check raises `ConfigError` for an invalid value, and `ConfigTypeError` for a value of the wrong type. Both
 messages begin with the name of the option. The last functions inspect functions of the application.
@@ -34,7 +34,7 @@ INT64_MAX = 2**63 - 1
 
 
 class Checked(Frozen):
-    """A set of options, which are passed by keyword and checked together. Frozen."""
+    """A frozen set of options, which are passed by keyword and checked together."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -56,7 +56,7 @@ class Secret(str):
 def option(default: Any, check: Check, *, secret: bool = False) -> Any:
     """Declare a dataclass field with a default and a check.
 
-    ``repr`` does not show a secret field; see `hide_secrets`.
+    ``repr`` does not show secret fields (see `hide_secrets`).
     """
     return dataclasses.field(default=default, repr=not secret, metadata={"check": check})
 
@@ -83,7 +83,7 @@ def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
 def hide_secrets(cls: type[Checked], given: Mapping[str, Any]) -> None:
     """Replace the texts of secret options in the dict by `Secret`, because tracebacks show arguments.
 
-    Texts of unknown options are also replaced, because an unknown name may be the misspelt name of a secret option.
+    Texts of unknown options are replaced as well, because an unknown name may be a misspelt secret option.
     """
     if isinstance(given, dict):
         public = {field.name for field in dataclasses.fields(cls) if field.repr}
@@ -92,7 +92,7 @@ def hide_secrets(cls: type[Checked], given: Mapping[str, Any]) -> None:
 
 
 def hidden(value: Any) -> Any:
-    """Return the value with each text in it replaced by a `Secret`."""
+    """Return the value with every text in it replaced by a `Secret`."""
     if type(value) is str:
         return Secret(value)
     if type(value) in (list, tuple):
@@ -101,9 +101,9 @@ def hidden(value: Any) -> Any:
 
 
 def discreet(call: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Wrap a constructor or a similar function, so that the frames of its option errors contain no arguments.
+    """Wrap a constructor or similar function, so that the frames of its option errors contain no arguments.
 
-    Error collectors store the variables of all frames through which an error has passed.
+    Error collectors store the variables of all frames that an error has passed through.
     """
 
     @functools.wraps(call)
@@ -194,7 +194,7 @@ def text(name: str, value: Any) -> str:
 
 
 def encodable(name: str, value: str) -> str:
-    """Return a string that UTF-8 can encode, so it contains no lone surrogates."""
+    """Return a string that UTF-8 can encode, that is, one without lone surrogates."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -228,14 +228,14 @@ def instance(kind: type, called: str) -> Check:
 
 
 def function(name: str, value: Any) -> Any:
-    """Return the value if it can be called."""
+    """Return the value if it is callable."""
     if not callable(value):
         raise ConfigTypeError(f"{name} must be callable, not {type(value).__name__}")
     return value
 
 
 def optional(inner: Check) -> Check:
-    """Return a check for None, or for a value that ``inner`` accepts."""
+    """Return a check for None or for a value that ``inner`` accepts."""
 
     def check(name: str, value: Any) -> Any:
         return None if value is None else inner(name, value)
@@ -254,7 +254,7 @@ def no_options(name: str, value: Any) -> None:
 
 
 def as_keywords(options: Iterable[Any]) -> str:
-    """Return the keyword arguments for options with Kafka's names, to be shown in an error."""
+    """Return the keyword arguments for options with Kafka's names, for an error message."""
     names = ", ".join(f"{str(name).replace('.', '_')}=..." for name in options)
     return f"keyword arguments: {names}"
 
@@ -293,7 +293,7 @@ def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
 
 
 def proxy_url(name: str, value: Any) -> Secret:
-    """Check the URL of a proxy. Errors do not show the URL, because it may contain a password."""
+    """Check the URL of a proxy. Errors do not show the URL, which may contain a password."""
     from importlib.util import find_spec  # imported here, like urllib, because few users have a proxy
 
     if not isinstance(value, str):
@@ -310,7 +310,7 @@ def proxy_url(name: str, value: Any) -> Secret:
 
 
 def _limits_of_logins(url: str) -> str | None:
-    """Return the rule that the user name or the password in the URL breaks, or None."""
+    """Return the rule that the URL's user name or password violates, or None."""
     from urllib.parse import unquote, urlsplit
 
     split = urlsplit(url)
@@ -329,7 +329,7 @@ def _names_a_proxy(url: str) -> bool:
     try:
         split = urlsplit(url)
         named = bool(url.encode() and split.hostname and split.port)
-    except ValueError:  # raised for bytes from the environment that are not UTF-8 as well
+    except ValueError:  # also raised for bytes from the environment that are not UTF-8
         return False
     return named and split.scheme in _PROXIES and not (split.path.strip("/") or split.query or split.fragment)
 

@@ -1,4 +1,4 @@
-"""Serializers and deserializers of the application: their arguments, and if they must be awaited."""
+"""The application's serializers and deserializers: their arguments, and whether they must be awaited."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ AsyncDeserializer = (
 class Prepared(ABC):
     """A serializer or deserializer that is prepared for many records together, for example by requesting schemas.
 
-    First await `prepare` for the records, and then call the object for each. The calls are synchronous, so a batch of
-    records waits at most once, or not at all if everything is known.
+    Await `prepare` for the records, and then call the object for each. The calls are synchronous, so a batch of records
+    waits at most once, or not at all if everything is known.
     """
 
     @abstractmethod
     def prepare(
         self, contents: Sequence[Any], headers: Sequence[Headers], topic: str, is_key: bool
     ) -> Awaitable[None] | None:
-        """Return an awaitable for which to wait before the calls for these contents, or None.
+        """Return an awaitable that must be awaited before the calls for these contents, or None.
 
-        None means that the calls can be made at once. A content may be None, for which there is no call. If a content
-        is not valid, the call for that content raises the error.
+        None means that the calls can be made at once. A content may be None, for which there is no call. The call for
+        an invalid content raises the error.
         """
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Prepared(ABC):
 
 
 class Function(NamedTuple):
-    """A serializer or deserializer that was inspected."""
+    """An inspected serializer or deserializer."""
 
     call: Callable[..., Any]
     asks: bool
@@ -74,11 +74,11 @@ class Function(NamedTuple):
     waits: bool
     """True if it is a coroutine function."""
     prepare: Callable[[Sequence[Any], Sequence[Headers], str, bool], Awaitable[None] | None] | None = None
-    """The method ``prepare`` of a `Prepared` serializer or deserializer, else None."""
+    """The method ``prepare`` of a `Prepared` serializer or deserializer, otherwise None."""
 
 
 def inspected(name: str, function: Any) -> Function:
-    """Inspect the function that was passed for this option. Raises `ConfigTypeError` if it is not suitable."""
+    """Inspect the function passed for this option. Raises `ConfigTypeError` if it is unsuitable."""
     if not callable(function):
         raise ConfigTypeError(f"{name} must be callable, not {type(function).__name__}")
     if isinstance(function, Prepared):
@@ -87,7 +87,7 @@ def inspected(name: str, function: Any) -> Function:
 
 
 def application_function(name: str, value: Any) -> Any:
-    """Check an option that takes a serializer or deserializer."""
+    """Check an option whose value is a serializer or deserializer."""
     return inspected(name, value).call
 
 

@@ -1,4 +1,4 @@
-"""`TlsMaterial`: the files and texts of the ``ssl_*`` options, and the `ssl.SSLContext` that is created from them."""
+"""`TlsMaterial`: the files and texts of the ``ssl_*`` options, and the `ssl.SSLContext` created from them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Kind(Enum):
 
 
 def kind_of(data: bytes) -> Kind:
-    """Return the format. PEM is recognised by its first line, which may be anywhere in the file."""
+    """Return the format. PEM is detected by its first line, which may be anywhere in the file."""
     if _BEGIN in data:
         return Kind.PEM
     if data.startswith(_JKS):
@@ -53,11 +53,11 @@ def kind_of(data: bytes) -> Kind:
 
 
 def pem_blocks(name: str, data: bytes) -> bytes:
-    """Return the blocks of a PEM text in the form that OpenSSL requires, without the text around them.
+    """Return the blocks of a PEM text in the form that OpenSSL requires, without the surrounding text.
 
-    The text may have any encoding. As in Java, blanks count as ends of lines, because such a text may be on a single
-    line. Raises `ConfigError`, which names the option, for a block without an end, and for ends of lines that are
-    written as two characters.
+    The text may have any encoding. As in Java, blanks count as line ends, because such a text may be on a single line.
+    Raises `ConfigError`, which names the option, for a block without an end and for line ends written as two
+    characters.
     """
     blocks = _BLOCK.findall(data)
     if len(blocks) != data.count(_BEGIN):
@@ -75,7 +75,7 @@ def certificates_in(pem: bytes) -> str:
 
 
 def _lines(body: bytes) -> bytes:
-    if b":" in body:  # a header, for example of a key that is encrypted in the traditional format
+    if b":" in body:  # a header, for example of a key encrypted in the traditional format
         return body.strip()
     joined = b"".join(body.split())
     return b"\n".join(joined[start : start + _LINE] for start in range(0, len(joined), _LINE))
@@ -84,7 +84,7 @@ def _lines(body: bytes) -> bytes:
 def pem_of(name: str, data: bytes, password_name: str, password: str | None) -> tuple[bytes, str]:
     """Return the key of a PKCS #12 store with its certificates, and the password that now encrypts the key.
 
-    Raises `ConfigError`, which names the option, if the store cannot be opened, or lacks the key or the certificate.
+    Raises `ConfigError`, which names the option, if the store cannot be opened or lacks the key or the certificate.
     """
     store = _opened(name, data, password_name, password)
     from cryptography.hazmat.primitives import serialization
@@ -135,9 +135,9 @@ _JKS_CURE = "keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """The trusted certificate authorities and the client certificate, from the options of the same names.
+    """Trusted certificate authorities and the client certificate, from the options of the same names.
 
-    ``names`` maps options to other names that errors should use.
+    ``names`` maps options to the names that errors use instead.
     """
 
     ssl_cafile: str | None = None
@@ -153,14 +153,14 @@ class TlsMaterial:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that `context` will read."""
+        """The files that `context` reads."""
         return tuple(path for path in (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile) if path is not None)
 
     def check(self) -> None:
-        """Raise `ConfigError` if options exclude each other, or if one is missing that another requires."""
+        """Raise `ConfigError` if options exclude each other, or if an option is missing that another requires."""
         for data, file in (("ssl_certdata", "ssl_certfile"), ("ssl_keydata", "ssl_keyfile")):
             if getattr(self, data) is not None and getattr(self, file) is not None:
-                raise ConfigError(f"{self._name(data)} and {self._name(file)} exclude each other")
+                raise ConfigError(f"{self._name(data)} and {self._name(file)} cannot be combined")
         if self._source("ssl_cert") is None:
             for name in ("ssl_keyfile", "ssl_keydata", "ssl_password"):
                 if getattr(self, name) is not None:
@@ -172,7 +172,7 @@ class TlsMaterial:
     def context(self) -> ssl.SSLContext:
         """Return a client context. If no certificate authorities are given, it has the system's.
 
-        Reads the files. Raises `ConfigError`, which names the option and, if there is one, the file.
+        This reads the files. Raises `ConfigError`, which names the option and the file, if there is one.
         """
         try:
             return self._made()
@@ -183,7 +183,7 @@ class TlsMaterial:
         self.check()
         context = self._trusting()
         # From Python 3.13 on, default contexts reject certificates without some extensions of RFC 5280. Many private
-        # authorities, such as Strimzi, issue certificates without them, and other Kafka clients accept these.
+        # authorities, such as Strimzi's, issue certificates without them, and other Kafka clients accept these.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         certificate = self._source("ssl_cert")
         if certificate is not None:
@@ -285,7 +285,7 @@ class TlsMaterial:
         return f"{self._name(option)} ({value})" if option.endswith("file") else self._name(option)
 
     def _source(self, what: str) -> tuple[str, bytes] | None:
-        """Return the option of a certificate or key (file or text) and its content. None if neither is given."""
+        """Return the option of a certificate or key (file or text) and its content, or None if neither is given."""
         if getattr(self, f"{what}file") is not None:
             return f"{what}file", self._read(f"{what}file")
         text = getattr(self, f"{what}data")
@@ -330,9 +330,9 @@ def _is_broken(certificates: str) -> bool:
 
 @contextmanager
 def _one_time_file(content: bytes) -> Iterator[str]:
-    """Provide the path of a file with this content in the block, because Python can load keys only from files.
+    """In the block, provide the path of a file with this content, because Python can load keys only from files.
 
-    If possible, the file is in memory. Otherwise its mode is 0600.
+    The file is in memory if possible. Otherwise, its mode is 0600.
     """
     handle, path, on_disk = _create_file()
     try:

@@ -24,16 +24,16 @@ _VALUE = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
 _MILLISECONDS = 100_000_000_000
-"""Numbers larger than this are milliseconds. In seconds since 1970, it is the year 5138."""
+"""Numbers larger than this count milliseconds. As seconds since 1970, it would be in the year 5138."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a client: ``value``, and its expiry in seconds since 1970 (``time.time()``).
+    """A client's token: its ``value``, and its expiry in seconds since 1970 (``time.time()``).
 
-    If ``expires_at`` is None, the expiry is unknown. Such a token is used only for connections that are opened within a
-    second, and is then dropped. ``extensions`` are sent to the broker together with the token (KIP-342). Neither the
-    value nor the extensions are part of ``repr`` or of errors. Raises `ConfigError` for a token that no broker accepts.
+    If ``expires_at`` is None, the expiry is unknown. Such a token is used only for connections opened within a second,
+    and is then dropped. ``extensions`` are sent to the broker with the token (KIP-342). Neither the value nor the
+    extensions are part of ``repr`` or of errors. Raises `ConfigError` for a token that no broker accepts.
     """
 
     value: str = field(repr=False)

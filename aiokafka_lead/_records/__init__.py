@@ -1,4 +1,4 @@
-"""The record batch codec, for producers, for consumers, and for the embedded cluster."""
+"""Record batch codec for producers, consumers and the embedded cluster."""
 
 from .batch import BatchView, Columns
 from .compression import compress, decompress

@@ -16,7 +16,10 @@ from .layout import CODEC_MASK, CODEC_NAMES, CONTROL_BIT, LOG_APPEND_TIME_BIT, T
 from .record import ConsumerRecord
 
 RECORD_BYTES = 100
-"""Estimated memory in bytes of a record without its contents. In a batch, it may take only seven bytes."""
+"""Estimated memory in bytes of a record without its contents.
+
+The record itself may take only seven bytes in a batch.
+"""
 
 _CODEC_MASK = CODEC_MASK
 _LOG_APPEND_TIME_BIT = LOG_APPEND_TIME_BIT
@@ -30,14 +33,15 @@ _RECORD_BYTES = RECORD_BYTES
 
 
 def too_many_records(count: int, max_bytes: int) -> BatchTooLargeError:
-    """Return the error for a number of records that by itself exceeds the reader's limit."""
+    """Return the error for a number of records that alone exceeds the reader's limit."""
     return BatchTooLargeError(f"the batch, of {count} records, is larger than {max_bytes} bytes in memory")
 
 
 class BatchView:
-    """One batch of a partition's log. The header is read at once, and the records are read on request.
+    """One batch of a partition's log. The header is read at once, the records on request.
 
-    Batches of message formats 0 and 1 have the same interface. A message, or a compressed set of messages, is a batch.
+    Batches of message formats 0 and 1 have the same interface. There, a message or a compressed set of messages is a
+    batch.
     """
 
     def __init__(
@@ -82,7 +86,7 @@ class BatchView:
         self.size_bytes = size_bytes
         """Size in bytes as received, including the header."""
         self._payload = payload
-        # Older formats were decompressed before they were converted to format 2.
+        # Older formats have been decompressed for the conversion to format 2.
         self._compressed = codec != 0 and self.magic == 2
         self._max_decompressed_bytes = max_decompressed_bytes
         self._failure: BatchTooLargeError | CorruptRecordError | None = None
@@ -91,7 +95,7 @@ class BatchView:
     def load(self) -> bytes | memoryview:
         """Return the bytes of the records. The first call decompresses them.
 
-        Reading records calls this method. Call it before if the decompression should run in a thread.
+        Reading records calls this method. Call it first if the decompression should run in a thread.
         """
         if self._compressed:
             self._decompress(self._max_decompressed_bytes)
@@ -100,7 +104,7 @@ class BatchView:
     def load_within(self, max_bytes: int) -> bool:
         """Call `load` and return True, unless the result would exceed ``max_bytes``.
 
-        In that case, do little work and return False.
+        In that case, returns False after little work.
         """
         if self._compressed:
             self._check_count()
@@ -116,7 +120,7 @@ class BatchView:
 
     def _check_count(self) -> None:
         count = self.record_count
-        # The code that reads the records refuses a count that cannot be true for this number of bytes.
+        # The code that reads the records refuses a count that is impossible for this number of bytes.
         if count > self._max_decompressed_bytes // _RECORD_BYTES and (self._compressed or count < len(self._payload)):
             raise too_many_records(self.record_count, self._max_decompressed_bytes)
 
@@ -127,7 +131,7 @@ class BatchView:
         try:
             self._payload = decompress(self.compression, self._payload, max_bytes)
         except (BatchTooLargeError, CorruptRecordError) as error:
-            # Do not try again, because the operation is slow.
+            # Do not retry, because the operation is slow.
             if max_bytes >= self._max_decompressed_bytes or isinstance(error, CorruptRecordError):
                 self._failure = without_frames(own_copy(error))
             raise
@@ -149,7 +153,7 @@ class BatchView:
         return self.records_like(sample, from_offset, self.last_offset)
 
     def records_like(self, sample: Record, from_offset: int, last_offset: int) -> list[Record]:
-        """Return the records with these offsets, as copies of ``sample``, which has the attributes that they share."""
+        """Return the records with these offsets, as copies of ``sample``, which has their common attributes."""
         self._check_count()
         return read_records(
             self.load(),
@@ -179,7 +183,7 @@ class BatchView:
         )
 
     def control_type(self) -> ControlType:
-        """Return the type of a control batch. `ControlType.UNKNOWN` if this package does not know it."""
+        """Return the type of a control batch, or `ControlType.UNKNOWN` if this package does not know it."""
         if not self.is_control:
             raise ValueError("this is not a control batch")
         keys = self.columns().keys

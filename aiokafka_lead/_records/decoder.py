@@ -1,4 +1,4 @@
-"""Reads the records of a batch (message format 2). Every length is checked before it is used.
+"""Reading the records of a batch (message format 2). Every length is checked before it is used.
 
 This code runs for each record. If a compiler is available, it is compiled through ``decoder.pxd``.
 """
@@ -22,7 +22,7 @@ _INT64_MIN = -_INT64_MAX - 1
 _MIN_RECORD_SIZE = 7
 """Size in bytes of a record with neither key nor value: seven fields of one byte each."""
 _SPAN = 6
-"""Number of entries in `RecordIndex.spans` for each record."""
+"""Number of entries per record in `RecordIndex.spans`."""
 
 
 Packed = tuple["array[int]", bytearray, "bytearray | None"]
@@ -30,12 +30,12 @@ Record = TypeVar("Record", bound="AnyRecord[Any, Any]")
 
 
 def corrupt(what: str) -> NoReturn:
-    """Raise an error. This is a separate function because the loops should stay small enough to be inlined."""
+    """Raise an error. This is a separate function, so that the loops stay small enough to be inlined."""
     raise CorruptRecordError(what)
 
 
 class RecordReader:
-    """Reads the records of a batch in order. No read goes beyond the end of its record."""
+    """Reads the records of a batch in order. No read crosses the end of its record."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class RecordReader:
         """Keeps alive the memory to which `data` may point."""
         self.data = raw.readable(payload)
         self.size = len(payload)
-        # Refuse a count that cannot be true for this number of bytes, before any object is created.
+        # Before any object is created, refuse a count that is impossible for this number of bytes.
         if record_count < 0 or record_count > self.size // _MIN_RECORD_SIZE or self.size > _INT32_MAX:
             raise CorruptRecordError(
                 f"a batch with {self.size} bytes of records has an invalid number of records: {record_count}"
@@ -58,7 +58,7 @@ class RecordReader:
         self.last_offset_delta = last_offset_delta
         self.base_timestamp_ms = base_timestamp_ms
         self.lowest_delta = _INT64_MIN - base_timestamp_ms if base_timestamp_ms < 0 else _INT64_MIN
-        """Timestamps would not fit into 64 bits with deltas below this, or above `highest_delta`."""
+        """With deltas below this or above `highest_delta`, timestamps would not fit into 64 bits."""
         self.highest_delta = _INT64_MAX - base_timestamp_ms if base_timestamp_ms > 0 else _INT64_MAX
         self.at = 0
         self.end = 0
@@ -67,12 +67,12 @@ class RecordReader:
         self.timestamp_ms = 0
         self.key_at = 0
         self.key_size = 0
-        """Size of the key, or -1 for null. The same applies to `value_size`."""
+        """Size of the key, or -1 for null. `value_size` is the same for the value."""
         self.value_at = 0
         self.value_size = 0
 
     def enter(self) -> None:
-        """Read the next record up to its headers. These must be read or skipped before the next call."""
+        """Read the next record up to its headers. The headers must be read or skipped before the next call."""
         self.end = self.size
         size = self.length()
         if size < 1:
@@ -113,7 +113,7 @@ class RecordReader:
         data = self.data
         at = self.header_key()
         end = self.at
-        # As in Java: a key that is not UTF-8 does not make the whole batch unreadable.
+        # Like Java: a key that is not UTF-8 must not make the whole batch unreadable.
         key = data[at:end].decode("utf-8", "replace")
         content = None
         size = self.length()
@@ -168,7 +168,7 @@ class RecordReader:
             corrupt("a batch is longer than its records")
 
     def length(self) -> int:
-        """Read the length of the next field, which is -1 for null. The field lies within the record."""
+        """Read the length of the next field, which is -1 for null. Checks that the field lies within the record."""
         size = self.varint(_INT32_MIN, _INT32_MAX)
         if size < -1 or size > self.end - self.at:
             corrupt("a record has a field that is longer than the record")
@@ -228,9 +228,9 @@ def read_records(
     from_offset: int,
     last_offset: int,
 ) -> list[Record]:
-    """Return the records with these offsets. If the broker has set the timestamp, it is ``append_time_ms``.
+    """Return the records with these offsets. ``append_time_ms`` is the timestamp if the broker has set it.
 
-    They are copies of ``sample``, which has no key, value or headers, with these added.
+    They are copies of ``sample``, to which key, value and headers are added.
     """
     reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
     stamped = append_time_ms is not None
@@ -273,7 +273,7 @@ class RecordIndex:
         self.offsets = offsets
         self.timestamps_ms = timestamps_ms
         self.spans = spans
-        """Position and size of each record's key and value (-1 for null), and start and end of its headers."""
+        """For each record, position and size (-1 for null) of key and value, and start and end of the headers."""
 
     def only(self, rows: Sequence[int]) -> RecordIndex:
         """Return an index of these rows, over the same payload."""
@@ -305,7 +305,7 @@ class RecordIndex:
         spans = raw.int32s(self.spans)
         place = 4
         for _ in range(len(self.offsets)):
-            # Without headers, there is only their count, which takes one byte.
+            # Without headers, there is only a count of one byte.
             if spans[place + 1] - spans[place] > 1:
                 return True
             place += _SPAN
@@ -320,9 +320,9 @@ class RecordIndex:
         return missing > 0
 
     def packed(self, place: int) -> Packed:
-        """Return the contents at one place of each record's span, for Apache Arrow.
+        """Return the contents at one place of each record's span, in Apache Arrow's layout.
 
-        They are the ends, the joined contents, and bits that are 0 for null.
+        These are the ends, the joined contents, and bits that are 0 for null.
         """
         data = raw.readable(self.payload)
         spans = raw.int32s(self.spans)
@@ -395,7 +395,7 @@ def index_records(
     append_time_ms: int | None,
     from_offset: int,
 ) -> RecordIndex:
-    """Check all records, and index those from ``from_offset`` on. Does not create an object for each record."""
+    """Check all records, and index those from ``from_offset`` on. This creates no object per record."""
     reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
     stamped = append_time_ms is not None
     stamp = append_time_ms if append_time_ms is not None else 0
@@ -430,7 +430,7 @@ def index_records(
 
 
 def join_indexes(indexes: list[RecordIndex]) -> RecordIndex:
-    """Return one index for the records of several, in the same order. It copies their payloads."""
+    """Return one index for the records of several indexes, in the same order. This copies their payloads."""
     payload = b"".join([index.payload for index in indexes])
     if len(payload) > _INT32_MAX:
         raise ValueError(f"{len(payload)} bytes of records are too many for one index")

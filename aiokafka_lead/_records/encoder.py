@@ -1,4 +1,4 @@
-"""Writes record batches (message format 2, KIP-98). A builder writes one batch of a producer.
+"""Writing record batches (message format 2, KIP-98). A builder writes one batch of a producer.
 
 This code runs for each record. If a compiler is available, it is compiled through ``encoder.pxd``.
 """
@@ -26,12 +26,12 @@ from .layout import (
 from .record import ConsumerRecord
 
 Stamp = tuple[int, int, int, bool, int]
-"""Producer id, producer epoch, base sequence number, True in a transaction, leader epoch."""
+"""Producer id, producer epoch, base sequence number, whether in a transaction, and leader epoch."""
 
 _FIRST_CAPACITY = 512
 """Initial size of a builder in bytes. It doubles up to the batch size."""
 _MAX_RECORD_OVERHEAD = 21
-"""Maximum size in bytes of length (5), attributes (1), timestamp delta (10) and offset delta (5)."""
+"""Maximum size in bytes of length (5), attributes (1), timestamp delta (10) and offset delta (5) together."""
 _MAX_BATCH_BYTES = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _HEADER_SIZE = HEADER_SIZE
@@ -101,7 +101,7 @@ def exact_bytes(content: object, what: str) -> bytes:
 
 
 def exact_headers(headers: Sequence[Header]) -> Headers:
-    """Return headers that cannot change between measuring and writing. They consist of tuples of str and bytes."""
+    """Return headers that cannot change between measuring and writing, as tuples of str and bytes."""
     exact = headers if type(headers) is tuple else tuple(headers)
     for header in exact:
         if type(header) is not tuple or len(header) != 2:
@@ -113,7 +113,7 @@ def exact_headers(headers: Sequence[Header]) -> Headers:
 
 
 def converted_headers(headers: Headers) -> Headers:
-    """Convert headers of other types. Raises an error if they are not valid."""
+    """Convert headers of other types. Raises an error if they are invalid."""
     found: list[Header] = []
     for name, content in headers:
         if not isinstance(name, str):
@@ -161,7 +161,7 @@ def write_record(
 ) -> int:
     """Write a record of ``body_size`` bytes without its headers.
 
-    There must be room for it. Return the start of the headers.
+    There must be room for it. Returns the start of the headers.
     """
     at = write_varint(buffer, at, body)
     buffer[at] = 0
@@ -178,7 +178,7 @@ def encode_record(
     value: bytes | None,
     headers: Sequence[Header] = (),
 ) -> bytearray:
-    """Return one encoded record. For batches that are not made by a `BatchBuilder`."""
+    """Return one encoded record. This is for batches that are not made by a `BatchBuilder`."""
     exact = exact_headers(headers)
     body = body_size(offset_delta, timestamp_delta, key, value, headers_size(exact))
     record = bytearray(varint_size(body) + body)
@@ -193,7 +193,7 @@ def estimated_size(key: bytes | None, value: bytes | None, headers: Sequence[Hea
 
 
 class BatchBuilder:
-    """Builds one batch of a producer. Records are encoded when they are added, and compressed at the end."""
+    """Builds one batch of a producer. Records are encoded as they are added, and compressed at the end."""
 
     def __init__(self, *, batch_size: int, compression: str = "none", compression_level: int | None = None) -> None:
         self._begin(batch_size, compression, compression_level)
@@ -216,17 +216,17 @@ class BatchBuilder:
         self._codec = CODEC_IDS[compression]
         self._capacity = max(_HEADER_SIZE, min(batch_size, _FIRST_CAPACITY))
         self._capacity_limit = self.batch_size
-        """The buffer doubles up to this size."""
+        """Maximum size of the buffer, which doubles as needed."""
         self._buffer = raw.new_buffer(self._capacity)
         self._headers: Headers | None = None
-        """The headers that were written last."""
+        """The headers written last."""
         self._headers_at = 0
         """Position of ``_headers`` in ``_buffer``."""
         self._headers_bytes = 0
         self.closed = False
-        """True if the records in ``_buffer`` are in their final form, so no more are accepted."""
+        """True if the records in ``_buffer`` are final, so no more are accepted."""
         self._built: memoryview | None = None
-        """The finished batch, or None. A buffer that was returned never changes."""
+        """The finished batch, or None. A returned buffer never changes."""
         self._stamp: Stamp | None = None
         """The producer state in ``_built``."""
 
@@ -236,7 +236,7 @@ class BatchBuilder:
         """Add a record. Return its index in the batch, or -1 if it does not fit.
 
         An empty builder accepts one record of any size. ``timestamp_ms`` must not be negative. Raises TypeError for
-        contents that are not bytes, and IllegalStateError after `build`.
+        contents that are not bytes, and `IllegalStateError` after `build`.
         """
         if key is not None and type(key) is not bytes:
             key = exact_bytes(key, "key")
@@ -244,12 +244,12 @@ class BatchBuilder:
             value = exact_bytes(value, "value")
         if not headers:
             return self._append(timestamp_ms, key, value, None)
-        # The headers that were written last cannot have changed, so they need no check.
+        # The headers written last cannot have changed, so they need no check.
         exact = self._headers if headers is self._headers else exact_headers(headers)
         return self._append(timestamp_ms, key, value, exact)
 
     def append_values(self, timestamp_ms: int, values: Sequence[bytes | None], start: int) -> int:
-        """Add the records ``values[start:]``, without keys and headers. Return the number of records that fitted."""
+        """Add the records ``values[start:]``, without keys and headers. Return the number of records that fit."""
         if start < 0:
             raise ValueError(f"start must not be negative, got {start}")
         count = len(values)
@@ -264,8 +264,7 @@ class BatchBuilder:
         return at - start
 
     def _append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
-        # From here on only this code runs, so values that were checked and measured now are still valid when they are
-        # written.
+        # From here on, no other code runs, so values checked and measured now are still valid when they are written.
         if timestamp_ms < 0:
             raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
         if timestamp_ms > _INT64_MAX:
@@ -300,7 +299,7 @@ class BatchBuilder:
         return index
 
     def extend(self, size: int, at_most: int) -> None:
-        """Let the batch grow by ``size`` bytes. In total it may never exceed ``at_most``."""
+        """Let the batch grow by ``size`` bytes, but never beyond ``at_most`` in total."""
         self.batch_size = min(self.size_bytes + size, _MAX_BATCH_BYTES)
         self._capacity_limit = max(self.batch_size, at_most)
 
@@ -322,10 +321,9 @@ class BatchBuilder:
     ) -> memoryview:
         """Close the batch, and return it with this producer state.
 
-        Building it again with another state only renews the header and the CRC. Buffers that were returned earlier do
-        not change.
+        Building it again with another state only renews the header and the CRC. Buffers returned earlier do not change.
         """
-        self._close()  # even if `stamped` refuses the state
+        self._close()  # close it even if `stamped` refuses the state
         return self.stamped(producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
 
     def stamped(
@@ -336,11 +334,12 @@ class BatchBuilder:
         transactional: bool = False,
         leader_epoch: int = -1,
     ) -> memoryview:
-        """Do the same as `build`. Positional arguments make it faster."""
+        """Do the same as `build`, faster because of positional arguments."""
         stamp = (producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
         if self._built is not None and stamp == self._stamp:
             return self._built
         self._close()
+        # The earlier batch may still be in use, so a copy of it is changed.
         batch = self._buffer if self._built is None else bytearray(self._built)
         attributes = self._codec | (_TRANSACTIONAL_BIT if transactional else 0)
         self._write_header(
@@ -397,7 +396,7 @@ class BatchBuilder:
     def split(self, max_bytes: int) -> list[BatchBuilder]:
         """Return the same records in the same order, in batches of at most ``max_bytes`` before compression.
 
-        This is for MESSAGE_TOO_LARGE. A single record that is larger gets its own batch.
+        This is for MESSAGE_TOO_LARGE. A single larger record gets a batch of its own.
         """
         parts: list[BatchBuilder] = []
         part = self.sibling(max_bytes)
@@ -410,7 +409,7 @@ class BatchBuilder:
         return parts
 
     def records(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """Return the records that were added. Closes the batch."""
+        """Return the added records. This closes the batch."""
         built = self.build() if self._built is None else self._built
         payload: bytes | memoryview = built[_HEADER_SIZE:]
         if self._codec:

@@ -1,4 +1,4 @@
-"""The fixed part of a record batch (message format 2, KIP-98): offsets of fields, bits of attributes, control types."""
+"""Layout of a record batch (message format 2, KIP-98): offsets of fields, bits of attributes, control types."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ LENGTH_AT = 8
 MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
-"""The CRC covers all bytes from this offset on. Base offset and leader epoch may therefore change without it."""
+"""The CRC covers all bytes from this offset on. Base offset and leader epoch may therefore change without a new CRC."""
 
 LOG_OVERHEAD = 12
-"""Number of bytes that batch_length, or the size of an older message, does not count."""
+"""Number of bytes that are not included in batch_length, or in the size of an older message."""
 
 
 def offset_past(batches: memoryview, offset: int) -> int:
@@ -137,7 +137,7 @@ def write_header(
     base_sequence: int,
     record_count: int,
 ) -> None:
-    """Write the header before records that are in place. It includes the length and the checksum."""
+    """Write the header, including length and checksum, before records that are already in place."""
     HEADER.pack_into(
         batch,
         0,
@@ -159,7 +159,7 @@ def write_header(
 
 
 def write_crc(batch: bytearray) -> None:
-    """Write the checksum of a batch that is otherwise finished."""
+    """Write the checksum of an otherwise finished batch."""
     with memoryview(batch) as view:
         checksum: int = crc32c(view[ATTRIBUTES_AT:])
     batch[CRC_AT:ATTRIBUTES_AT] = checksum.to_bytes(4, "big")

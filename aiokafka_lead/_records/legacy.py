@@ -1,7 +1,7 @@
 """Messages of formats 0 and 1, which Kafka used before record batches (0.11).
 
-A message, or a set of messages that is compressed in one, is converted to the form of a record batch. All other code
-therefore reads only one format. Java: ``AbstractLegacyRecordBatch``.
+A message, or a set of messages compressed in one, is converted to the form of a record batch, so that all other code
+reads a single format. Java: ``AbstractLegacyRecordBatch``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Message(NamedTuple):
 
 
 class MessageSet:
-    """A compressed set of messages, decompressed on request. Its offsets are unknown before that."""
+    """A compressed set of messages, decompressed on request. Until then, its offsets are unknown."""
 
     def __init__(self, outer: _Message, size_bytes: int, check_crcs: bool, max_decompressed_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -69,7 +69,7 @@ class MessageSet:
     def load_within(self, max_bytes: int) -> bool:
         """Call `load` and return True, unless the result would exceed ``max_bytes``.
 
-        In that case, do little work and return False.
+        In that case, returns False after little work.
         """
         if self._batch is None and self._failure is None:
             value = self._outer.value
@@ -97,7 +97,7 @@ class MessageSet:
                 messages = [message._replace(timestamp_ms=outer.timestamp_ms) for message in messages]
             self._batch = _batch_of(outer, messages, self.size_bytes, self._max_decompressed_bytes)
         except (BatchTooLargeError, CorruptRecordError) as error:
-            # Do not try again, because the operation is slow.
+            # Do not retry, because the operation is slow.
             if max_bytes >= self._max_decompressed_bytes or isinstance(error, CorruptRecordError):
                 self._failure = without_frames(own_copy(error))
             raise
@@ -182,8 +182,9 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
     except BatchTooLargeError as error:
         error.next_offset = outer.offset + 1  # offset of the last message in the set
         raise
-    # In format 1, inner offsets count from the first message, and the outer offset is the last message's. In format 0,
-    # they are absolute. If the writer has left the outer offset at 0, they are absolute in format 1 as well.
+    # In format 1, inner offsets are relative to the first message, and the outer offset is the last message's. In
+    # format 0, inner offsets are absolute. They are also absolute in format 1 if the writer has left the outer offset
+    # at 0.
     if outer.magic == 1 and outer.offset != 0:
         base = outer.offset - messages[-1].offset
         if base < 0:

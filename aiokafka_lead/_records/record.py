@@ -1,4 +1,4 @@
-"""Records as they are read from partitions, and the class that consumers return.
+"""Records as read from partitions, and the class that consumers return.
 
 This code runs for each record. If a compiler is available, it is compiled through ``record.pxd``.
 """
@@ -11,7 +11,7 @@ from .._cpython import naming, slots
 
 
 class AnyRecord:
-    """The attributes of all records that are read from a partition. The decoder copies a sample for each record."""
+    """Attributes of all records that are read from a partition. The decoder copies a sample for each record."""
 
     __slots__ = (
         "headers",

@@ -1,4 +1,4 @@
-"""Creates and changes batches as brokers store them, for the embedded cluster."""
+"""Batches as stored by brokers, for the embedded cluster."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def build_batch(
     """Return a batch with any header. Its offsets may have gaps, as after compaction.
 
     With ``LOG_APPEND_TIME``, readers assign the latest timestamp to every record. ``last_offset_delta`` defaults to the
-    last record's delta. It differs if compaction has removed records at the end.
+    last record's delta. It differs from that if compaction has removed records at the end.
     """
     payload = bytearray()
     count = 0
@@ -102,7 +102,7 @@ def build_batch(
 def assign_offsets(
     batch: bytes | memoryview, base_offset: int, leader_epoch: int, *, log_append_time_ms: int | None = None
 ) -> bytes:
-    """Return a producer's batch as a broker stores it, with unchanged records.
+    """Return a producer's batch as stored by a broker, with unchanged records.
 
     It must be a single, complete batch of format 2.
 
@@ -136,7 +136,7 @@ def control_batch(
     coordinator_epoch: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Return the marker that ends a transaction (``EndTxnMarker``), which is a single record in its own batch."""
+    """Return the marker that ends a transaction (``EndTxnMarker``), which is a batch of a single record."""
     marker = StoredRecord(timestamp_ms, struct.pack(">hh", 0, control_type), struct.pack(">hi", 0, coordinator_epoch))
     return build_batch(
         [marker],

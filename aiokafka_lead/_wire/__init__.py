@@ -1,7 +1,7 @@
 """Kafka's protocol: messages, their codecs, frames, and the negotiation of versions.
 
 The classes of each API are in their own module, ``aiokafka_lead._wire.messages.<api>``. Callers import that module
-directly, and this package does not import it. The broker's side is imported when it is first used.
+directly, and this package does not. The broker's side is imported on first use.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class ApiVersions:
 def _of_release(
     apis: tuple[tuple[int, int, int], ...], features: tuple[tuple[str, int], ...], features_epoch: int
 ) -> ApiVersions:
-    """Return the same object for all brokers of the same release, because it takes 10 KB."""
+    """Return the same object for all brokers of the same release, because each takes 10 KB."""
     ranges = {key: (lowest, highest) for key, lowest, highest in apis}
     return ApiVersions(ranges, finalized_features=dict(features), finalized_features_epoch=features_epoch)
 

@@ -19,15 +19,18 @@ ZERO_UUID = UUID(int=0)
 """The protocol's value for a missing topic id, and the default of all uuid fields."""
 
 DEFAULT: Any = object()
-"""Default argument of constructors that stands for a new list, or for a new struct with default values."""
+"""Default argument of constructors that means a new list, or a new struct with default values."""
 
 
 SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salted_password"})
-"""Fields that contain credentials. ``repr`` omits them, so no log, traceback or debugger shows them."""
+"""Fields that contain credentials. ``repr`` omits them, so that no log, traceback or debugger shows them."""
 
 
 class Struct:
-    """Part of a message. The fields are attributes, and keywords of the constructor, with the schema's defaults."""
+    """Part of a message.
+
+    Its fields are attributes and keyword arguments of the constructor, with the schema's defaults.
+    """
 
     __slots__: tuple[str, ...] = ()
 

@@ -1,9 +1,9 @@
-"""The parts of the wire format that compiled codecs call.
+"""Parts of the wire format that compiled codecs call.
 
-They are varints, lengths and counts, tagged fields, arrays of numbers, and ids. A reader takes ``(buffer, position,
-size, end)``, and returns the value and the position after it. ``size`` is a length or count that was read just before
-``position``. In inflexible messages, it is the plain number. In flexible messages (KIP-482), it is greater by one, and
-may be the first byte of a longer varint.
+They are varints, lengths and counts, tagged fields, arrays of numbers, and ids. A reader takes
+``(buffer, position, size, end)``, and returns the value and the position after it. ``size`` is the length or count that
+was read just before ``position``. In inflexible messages, it is the plain number. In flexible messages (KIP-482), it is
+larger by one, and may be the first byte of a longer varint.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..errors import EncodeError, MalformedMessageError, UnsupportedVersionError
 from .message import Buffer, Records
 
 MAX_STRING_BYTES = 0x7FFF
-"""Length in bytes of the longest string in UTF-8 that Kafka accepts, whatever the width of its length field."""
+"""Maximum length in bytes of a UTF-8 string that Kafka accepts, regardless of the width of its length field."""
 
 COPY_BELOW_BYTES = 4096
 """Records with fewer bytes are copied into the current chunk, which costs less than writing another chunk."""
@@ -27,7 +27,7 @@ _KEPT_COUNT = 64
 """Layouts are kept for arrays and strings up to this length."""
 
 uuid_from_bytes: Callable[[bytes], UUID] = lru_cache(maxsize=16384)(lambda raw: UUID(bytes=raw))
-"""Creates a UUID from bytes, with a cache. Topic ids repeat from frame to frame, and `UUID` is slow to create."""
+"""Create a UUID from bytes, with a cache. Topic ids repeat from frame to frame, and `UUID` is slow to create."""
 
 
 ELEMENTS_MAX_BYTES = 1 << 30
@@ -49,7 +49,7 @@ def too_much(position: int) -> NoReturn:
 
 
 def uvarint(value: int) -> bytes:
-    """Return an unsigned varint: seven bits per byte, least significant first."""
+    """Return an unsigned varint: seven bits per byte, least significant bits first."""
     if value < 1 << 14:
         return bytes((value & 127 | 128, value >> 7)) if value > 127 else bytes((value,))
     if value < 1 << 21:
@@ -155,9 +155,9 @@ def legacy_string(buffer: Buffer, position: int, size: int, end: int) -> tuple[s
 class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[Any, ...]]]):
     """``readers[size](buffer, position)`` unpacks an array of numbers.
 
-    ``kind`` is their format character. ``offset`` is 1 if ``size`` is greater by one than the count. If the buffer
-    cannot contain that many numbers, `struct` fails before any object is created. Null also fails, because no format
-    has a negative count.
+    ``kind`` is their format character. ``offset`` is 1 if ``size`` is one more than the count. If the buffer cannot
+    contain that many numbers, `struct` fails before any object is created. Null also fails, because no format has a
+    negative count.
     """
 
     def __init__(self, kind: str, offset: int) -> None:
@@ -202,7 +202,7 @@ class SizedWriters(dict[int, Callable[..., bytes]]):
         self._size = size
         self._kind = kind
         self._limit = limit
-        """Maximum length of a string in Kafka, if this object writes strings, else None."""
+        """Maximum length of a string in Kafka if this object writes strings, otherwise None."""
 
     def __missing__(self, count: int) -> Callable[..., bytes]:
         if self._limit is not None and count > self._limit:
@@ -220,7 +220,7 @@ def tagged_field(tag: int, value: bytearray) -> bytes:
 
 
 def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible: bool) -> bytearray:
-    """Write a length and the records. Large buffers become separate chunks. Return the chunk with which to continue."""
+    """Write a length and the records. Large buffers become separate chunks. Return the chunk to continue with."""
     if records is None:
         out += b"\0" if flexible else b"\xff\xff\xff\xff"
         return out
@@ -241,7 +241,7 @@ def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible
 
 
 def missing_field(message: object, name: str, version: int) -> NoReturn:
-    """Raise the error for a value of the field ``name``, which this version of the message does not have."""
+    """Raise the error for a value of the field ``name``, which this version of the message lacks."""
     raise UnsupportedVersionError(f"{type(message).__name__} version {version} has no field {name}")
 
 

@@ -40,7 +40,7 @@ class RequestHeader(NamedTuple):
 
 
 class RequestFrame(NamedTuple):
-    """A request, as a broker has received it."""
+    """A request as received by a broker."""
 
     api_key: int
     version: int

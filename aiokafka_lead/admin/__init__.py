@@ -191,7 +191,7 @@ class AdminClient(
     If the response to a successful attempt is lost, the next attempt may fail, for example with
     `TopicAlreadyExistsError`. A note on the error then mentions the lost response.
 
-    A call about several items, such as several topics, completes every item that it can. If some items fail
+    A call for several items, such as several topics, completes as many of them as it can. If some items fail
     permanently, the call raises the first failure. A note on this error names the failed items, and its ``outcomes``
     maps each item to its result or its error (see `outcomes_of`).
 
@@ -216,7 +216,7 @@ class AdminClient(
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster.
 
-        Without ``wait``, the call returns immediately, and the client keeps trying to connect in the background.
+        If ``wait`` is False, the call returns immediately, and the client keeps trying to connect in the background.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used within
         ``timeout_ms`` (default: ``request_timeout_ms``). Raises authentication and TLS errors unchanged. After an error

@@ -19,7 +19,7 @@ from .base import AdminArea
 
 
 class _Known(IntEnum):
-    """Enumeration in which 0 stands for all values that this client does not know."""
+    """Enumeration whose member 0 represents every value that this client does not know."""
 
     @classmethod
     def _missing_(cls, value: object) -> _Known | None:
@@ -59,7 +59,7 @@ class AclPermissionType(_Known):
 
 
 class AclResourceType(_Known):
-    """Type of the resource to which a rule applies (Java: ``ResourceType``)."""
+    """Type of the resource that a rule applies to (Java: ``ResourceType``)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -74,7 +74,7 @@ class AclResourceType(_Known):
 
 
 class AclPatternType(_Known):
-    """Way in which the resource name of a rule is compared with the names of resources (KIP-290)."""
+    """Match of a rule's resource name with the names of resources (KIP-290)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -109,12 +109,12 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """Filter for the rules that match all given attributes.
+    """Filter that selects the rules with all given attributes.
 
         AclBindingFilter(resource_type=AclResourceType.TOPIC, principal="User:alice")
 
-    An attribute that is None or ``ANY`` (the default) matches every value, so all rules match a filter without
-    attributes.
+    An attribute that is None or ``ANY`` (the default) matches every value, so a filter without attributes matches all
+    rules.
     """
 
     resource_type: AclResourceType = AclResourceType.ANY
@@ -179,7 +179,7 @@ PRINCIPALS = list_of("principals", principal)
 
 
 class AclCalls(AdminArea):
-    """Calls about access control lists."""
+    """Admin calls for access control lists."""
 
     async def describe_acls(
         self, acl_filter: AclBindingFilter = _EVERYTHING, *, timeout_ms: float | None = None
@@ -215,13 +215,12 @@ class AclCalls(AdminArea):
         ]
 
     async def create_acls(self, bindings: Iterable[AclBinding], *, timeout_ms: float | None = None) -> None:
-        """Add rules to the existing rules. A rule that exists already is left unchanged.
+        """Add rules. A rule that already exists is left unchanged.
 
         Brokers may apply the new rules only a moment after this call returns.
 
-        Raises `SecurityDisabledError` if the brokers have no authorizer, and `InvalidRequestError` for a rule that they
-        refuse. The other rules are added nevertheless, and the ``outcomes`` of the error map each rule to None or its
-        error.
+        Raises `SecurityDisabledError` if the brokers have no authorizer, and `InvalidRequestError` if they reject a
+        rule. The other rules are still added, and the error's ``outcomes`` map each rule to None or its error.
         """
         wanted = _BINDINGS("bindings", bindings)
         deadline = self._calls.deadline(timeout_ms)
@@ -256,7 +255,7 @@ class AclCalls(AdminArea):
         An empty filter, ``AclBindingFilter()``, deletes every rule. The result omits rules that an earlier attempt
         deleted if the response to that attempt was lost.
 
-        Raises `SecurityDisabledError` if the brokers have no authorizer. The ``outcomes`` of an error have the deleted
+        Raises `SecurityDisabledError` if the brokers have no authorizer. An error's ``outcomes`` contain the deleted
         rules of the other filters.
         """
         wanted = _ACL_FILTERS("filters", filters)

@@ -1,4 +1,4 @@
-"""Brokers: their log directories, and the removal of brokers and controllers that are lost."""
+"""Brokers: their log directories, and the removal of lost brokers and controllers."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ReplicaInfo(NamedTuple):
     size: int
     """Size in bytes."""
     offset_lag: int
-    """Number of records by which the replica is behind the high watermark or, while it is being moved to this
-    directory, behind the current replica."""
+    """Number of records that the replica is behind the high watermark or, while it is being moved to this directory,
+    behind the current replica."""
     is_future: bool
     """True if the replica is being moved to this directory (KIP-113)."""
 
@@ -70,7 +70,7 @@ _MOVES = map_of("replica to path", _replica, short_text)
 
 
 class BrokerCalls(AdminArea):
-    """Calls about the log directories of brokers, and about lost brokers and controllers."""
+    """Admin calls for the log directories of brokers, and for lost brokers and controllers."""
 
     async def describe_log_dirs(
         self,
@@ -84,11 +84,12 @@ class BrokerCalls(AdminArea):
             for path, directory in (await admin.describe_log_dirs([1]))[1].items():
                 print(path, directory)
 
-        The value for a directory that has failed is a `KafkaStorageError` instead of a `LogDirDescription`. If
-        ``partitions`` are given, the descriptions include only replicas of these partitions.
+        The value for an offline directory is a `KafkaStorageError` instead of a `LogDirDescription`. If ``partitions``
+        are given, the descriptions include only replicas of these partitions.
 
-        Raises `BrokerIdNotRegisteredError` if no broker has one of the ids, and `ClusterAuthorizationFailedError`
-        without permission. The ``outcomes`` of the error have the directories of the other brokers.
+        Raises `BrokerIdNotRegisteredError` if no broker has one of the ids, and `ClusterAuthorizationFailedError` if
+        this user may not describe the directories. The error's ``outcomes`` contain the directories of the other
+        brokers.
         """
         nodes = _BROKERS("brokers", brokers)
         named = PARTITIONS("partitions", partitions)
@@ -124,8 +125,8 @@ class BrokerCalls(AdminArea):
         call does not wait until the replicas have moved; `describe_log_dirs` shows the progress.
 
         Raises `LogDirNotFoundError` if the broker has no such directory, `ReplicaNotAvailableError` if it has no
-        replica of the partition, and `BrokerIdNotRegisteredError` if no broker has the id. The other replicas are moved
-        nevertheless.
+        replica of the partition, and `BrokerIdNotRegisteredError` if no broker has the id. The other replicas are still
+        moved.
         """
         wanted = _MOVES("moves", moves)
         deadline = self._calls.deadline(timeout_ms)

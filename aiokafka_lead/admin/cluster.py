@@ -59,7 +59,7 @@ class FeatureDescription:
     supported: Mapping[str, FeatureVersions]
     """Levels that the described broker supports."""
     finalized: Mapping[str, int]
-    """Levels that all brokers use now."""
+    """Levels that all brokers currently use."""
     finalized_epoch: int | None
     """Number that increases with each change of ``finalized``; None if the broker does not report it."""
 
@@ -141,14 +141,14 @@ _UPDATES = map_of("feature to FeatureUpdate", short_text, _update)
 
 
 class ClusterCalls(AdminArea):
-    """Calls about the cluster: its brokers, features and controller quorum."""
+    """Admin calls for the cluster: its brokers, features and controller quorum."""
 
     async def describe_cluster(
         self, *, include_fenced_brokers: bool = False, timeout_ms: float | None = None
     ) -> ClusterDescription:
         """Return the id, the brokers and the controller of the cluster.
 
-        With ``include_fenced_brokers``, the result also has brokers that are registered but not in service. If the
+        With ``include_fenced_brokers``, the result also contains brokers that are registered but not in service. If the
         brokers are older than Kafka 4.0, this raises `UnsupportedVersionError`.
         """
         boolean("include_fenced_brokers", include_fenced_brokers)
@@ -198,8 +198,8 @@ class ClusterCalls(AdminArea):
             await admin.update_features({"transaction.version": FeatureUpdate(2)})
 
         With ``validate_only``, the controller checks the changes without making them. Raises
-        `InvalidUpdateVersionError` for a level that a broker does not support or a direction that the update does not
-        allow, and `FeatureUpdateFailedError` if the controller could not make the change.
+        `InvalidUpdateVersionError` if a broker does not support the level or the update does not allow the direction,
+        and `FeatureUpdateFailedError` if the controller could not make the change.
         """
         wanted = _UPDATES("updates", updates)
         boolean("validate_only", validate_only)

@@ -31,7 +31,7 @@ from .base import AdminArea
 
 
 class ConfigResourceType(IntEnum):
-    """Type of a resource that has a configuration, by Kafka's numbers."""
+    """Type of a resource that has a configuration. The values are Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -55,7 +55,7 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigSource(IntEnum):
-    """Source of the value of a configuration, by Kafka's numbers."""
+    """Source of a configuration's value. The values of the members are Kafka's numbers."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -89,7 +89,7 @@ class ConfigEntry:
 
 
 class ConfigOperation(IntEnum):
-    """Kind of a change to a configuration (KIP-339)."""
+    """Type of change to a configuration (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -141,7 +141,7 @@ _RESOURCE_TYPES = optional(list_of("types", instance(ConfigResourceType, "a Conf
 
 
 class ConfigCalls(AdminArea):
-    """Calls about the configurations of topics, brokers, groups and other resources."""
+    """Admin calls for the configurations of topics, brokers, groups and other resources."""
 
     async def describe_configs(
         self,
@@ -156,12 +156,12 @@ class ConfigCalls(AdminArea):
             found = await admin.describe_configs([topic], names=["retention.ms"])
             print(found[topic]["retention.ms"].value)
 
-        ``names`` limits the result to these configurations (default: all); names that do not exist are omitted. The
+        ``names`` limits the result to these configurations (default: all). Names that do not exist are omitted. The
         configuration of a broker comes from that broker. If the broker is down, the call waits for at most
         ``timeout_ms`` (default: ``default_api_timeout_ms``).
 
         Raises `UnknownTopicOrPartitionError` if a topic does not exist, and `BrokerIdNotRegisteredError`, without
-        waiting, if no broker has the id. The ``outcomes`` of the error have the configurations of the other resources.
+        waiting, if no broker has the id. The error's ``outcomes`` contain the configurations of the other resources.
         """
         wanted = _RESOURCES("resources", resources)
         named = _NAMES("names", names)
@@ -207,7 +207,7 @@ class ConfigCalls(AdminArea):
 
         Raises `InvalidConfigError` for an unknown name or an invalid value, `PolicyViolationError`,
         `UnknownTopicOrPartitionError` if a topic does not exist, and `BrokerIdNotRegisteredError` if no broker has the
-        id. Each resource gets all its changes or none. The other resources are changed nevertheless.
+        id. Each resource gets all its changes or none. The other resources are still changed.
         """
         wanted = _CHANGES("changes", changes)
         boolean("validate_only", validate_only)
@@ -247,8 +247,9 @@ class ConfigCalls(AdminArea):
     ) -> list[ConfigResource]:
         """Return the resources of these types that have configurations (default: of all types).
 
-        Needs Kafka 4.1 (KIP-1142). Brokers from Kafka 3.7 on list only the subscriptions to client metrics, so there
-        the call returns only these without ``types``, and raises `UnsupportedVersionError` for other ``types``.
+        Needs Kafka 4.1 (KIP-1142). Brokers of Kafka 3.7 to 4.0 list only the subscriptions to client metrics. With such
+        brokers, the call returns only these if ``types`` is None, and raises `UnsupportedVersionError` if ``types``
+        contains any other type.
         """
         kinds = _RESOURCE_TYPES("types", types)
         deadline = self._calls.deadline(timeout_ms)

@@ -1,4 +1,4 @@
-"""Groups of all kinds, and the members of consumer groups."""
+"""Groups of all types, and the members of consumer groups."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class GroupType(StrEnum):
 
 
 class GroupState(StrEnum):
-    """State of a group, by Kafka's names."""
+    """State of a group. The values are Kafka's names."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
@@ -75,7 +75,7 @@ class GroupState(StrEnum):
     """The group has no members. Its offsets may be altered, and it may be deleted."""
     DEAD = "Dead"
     NOT_READY = "NotReady"
-    """A group of Kafka Streams whose topics are missing or unsuitable (KIP-1071)."""
+    """A Kafka Streams group whose topics are missing or unsuitable (KIP-1071)."""
     UNKNOWN = "Unknown"
     """A state that this client does not know, or that an older broker does not report."""
 
@@ -110,7 +110,7 @@ class ConsumerMemberDescription:
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
-    """Partitions that the member owns now."""
+    """Partitions that the member currently owns."""
     target_assignment: tuple[TopicPartition, ...] | None = None
     """Partitions that the member will own after the rebalance (KIP-848). None for a group of the classic protocol."""
     member_epoch: int | None = None
@@ -178,7 +178,7 @@ _MEMBERS = optional(list_of("member ids", short_text))
 
 
 class GroupCalls(AdminArea):
-    """Calls about groups of all kinds, and about the members of consumer groups."""
+    """Admin calls for groups of all types, and for the members of consumer groups."""
 
     def list_groups(
         self,
@@ -188,7 +188,7 @@ class GroupCalls(AdminArea):
         protocol_types: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> AsyncIterator[GroupListing]:
-        """Iterate asynchronously over the groups of all brokers that match all filters.
+        """Iterate asynchronously over the groups that match all filters, on all brokers.
 
             async for group in admin.list_groups(states=[GroupState.EMPTY]):
                 print(group.group_id)
@@ -196,9 +196,9 @@ class GroupCalls(AdminArea):
         ``states``, ``types`` and ``protocol_types`` select groups; None (the default) selects all. ``protocol_types``
         are names such as ``"consumer"`` or ``"connect"``.
 
-        If a broker fails, its error is raised after the groups of all other brokers. The ``outcomes`` of the error map
-        the id of each failed broker to its error. Raises `UnsupportedVersionError` if a broker is too old for a filter:
-        ``states`` needs Kafka 2.6 (KIP-518), and ``types`` needs Kafka 3.8 (KIP-848).
+        If a broker fails, its error is raised after the groups of all other brokers were yielded. The error's
+        ``outcomes`` map the id of each failed broker to its error. Raises `UnsupportedVersionError` if a broker is too
+        old for a filter: ``states`` needs Kafka 2.6 (KIP-518), and ``types`` needs Kafka 3.8 (KIP-848).
         """
         in_states = _STATES("states", states)
         of_types = _TYPES("types", types)
@@ -222,7 +222,7 @@ class GroupCalls(AdminArea):
         perform.
 
         Raises `GroupIdNotFoundError` if a group does not exist or is of another type, and
-        `GroupAuthorizationFailedError` if this user may not describe it. The ``outcomes`` of the error have the
+        `GroupAuthorizationFailedError` if this user may not describe it. The error's ``outcomes`` contain the
         descriptions of the other groups.
         """
         ids = GROUP_IDS("group_ids", group_ids)
@@ -239,12 +239,12 @@ class GroupCalls(AdminArea):
     ) -> dict[str, ClassicGroupDescription]:
         """Return a dict from group id to the description of each group of the classic protocol.
 
-        Members may be of any kind, such as Kafka Connect workers. Their metadata and assignments are bytes, because
-        each kind has its own format. With ``include_authorized_operations``, a description includes the operations on
-        the group that this user may perform.
+        Members may be any clients, such as Kafka Connect workers. Their metadata and assignments are bytes, because
+        each protocol type has its own format. With ``include_authorized_operations``, a description includes the
+        operations on the group that this user may perform.
 
-        Raises `GroupIdNotFoundError` if a group does not exist or uses another protocol. The ``outcomes`` of the error
-        have the descriptions of the other groups.
+        Raises `GroupIdNotFoundError` if a group does not exist or uses another protocol. The error's ``outcomes``
+        contain the descriptions of the other groups.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -257,7 +257,7 @@ class GroupCalls(AdminArea):
         Brokers do not check the type of a group here, so the call deletes groups of every type.
 
         Raises `NonEmptyGroupError` if a group has members, and `GroupIdNotFoundError` if a group does not exist. The
-        other groups are deleted nevertheless, and the ``outcomes`` of the error map each group id to None or its error.
+        other groups are still deleted, and the error's ``outcomes`` map each group id to None or its error.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -285,12 +285,12 @@ class GroupCalls(AdminArea):
         ``members`` are member ids, and ``static_members`` are values of ``group.instance.id``. If neither is given, all
         members are removed. The coordinator logs ``reason`` (KIP-800).
 
-        Use this call for static members that are permanently lost, because their partitions otherwise stay unread until
-        the session timeout. Members that are still running join again.
+        Use this call for static members that are permanently lost. Otherwise their partitions stay unread until the
+        session timeout. Members that are still running join again.
 
-        Raises `UnknownMemberIdError` if the group has no such member. The other members are removed nevertheless. The
-        keys of the error's ``outcomes`` are pairs of member id and instance id. Raises `GroupIdNotFoundError` if all
-        members of a group that does not exist should be removed.
+        Raises `UnknownMemberIdError` if the group has no such member. The other members are still removed. The keys of
+        the error's ``outcomes`` are pairs of member id and instance id. Raises `GroupIdNotFoundError` if all members
+        should be removed but the group does not exist.
         """
         GROUP_ID("group_id", group_id)
         named = _members(members, static_members)
@@ -346,7 +346,7 @@ class GroupCalls(AdminArea):
             )
 
         answers, failed = await self._calls.by_broker(build, deadline)
-        seen: set[str] = set()  # two brokers list a group whose coordinator moves between their answers
+        seen: set[str] = set()  # two brokers list a group if its coordinator moves between their answers
         for broker, answer in answers.items():
             for group in answer.groups:
                 if group.group_id not in seen and (protocol_types is None or group.protocol_type in protocol_types):

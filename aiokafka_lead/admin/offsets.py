@@ -100,7 +100,7 @@ def reset_to(name: str, value: Any) -> ResetTo:
 
 
 class OffsetCalls(TopicCalls, PartitionCalls):
-    """Calls about the committed offsets of groups."""
+    """Admin calls for the committed offsets of groups."""
 
     async def list_consumer_group_offsets(
         self,
@@ -115,8 +115,8 @@ class OffsetCalls(TopicCalls, PartitionCalls):
             committed = await admin.list_consumer_group_offsets("billing")
             print(committed[TopicPartition("events", 0)].offset)
 
-        Without ``partitions``, the result has all partitions with a committed offset. Otherwise, it has the given
-        partitions; the value is None for a partition without a committed offset, or if the group does not exist.
+        Without ``partitions``, the result contains all partitions with a committed offset. Otherwise, it contains the
+        given partitions; the value is None for a partition without a committed offset, or if the group does not exist.
 
         With ``require_stable``, the call waits until no open transaction would change an offset (KIP-447), and raises
         `RequestTimedOutError` if one is still open after ``timeout_ms``. Raises `GroupAuthorizationFailedError` if this
@@ -142,7 +142,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         Each value is the offset of the next record to read. Other partitions of the group keep their offsets.
 
         Raises `NonEmptyGroupError` if the group has members; stop them first. Raises `UnknownTopicOrPartitionError` if
-        a partition does not exist; the offsets of the other partitions are set nevertheless.
+        a partition does not exist; the offsets of the other partitions are still set.
         """
         GROUP_ID("group_id", group_id)
         wanted = _OFFSETS("offsets", offsets)
@@ -154,8 +154,8 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         """Delete the committed offsets of a group in these partitions (KIP-496).
 
         Raises `GroupSubscribedToTopicError` for a partition of a topic to which a member is subscribed, and
-        `GroupIdNotFoundError` if the group does not exist. The offsets of the other partitions are deleted
-        nevertheless, and the ``outcomes`` of the error map each partition to None or its error.
+        `GroupIdNotFoundError` if the group does not exist. The offsets of the other partitions are still deleted, and
+        the error's ``outcomes`` map each partition to None or its error.
         """
         GROUP_ID("group_id", group_id)
         wanted = NAMED_PARTITIONS("partitions", partitions)
@@ -201,12 +201,13 @@ class OffsetCalls(TopicCalls, PartitionCalls):
 
         - A `datetime` with a time zone, or milliseconds since 1970: the first record at or after that time, or the end
           of the partition if there is none.
-        - A `timedelta`: the first record at or after the time that lies this long before now.
+        - A `timedelta` before now: the first record at or after that time.
         - An `OffsetSpec`. ``LATEST`` is the end of the partition.
         - `ToOffset` or `ToShifted`: an offset, or a number of records. The result is limited to existing offsets.
 
-        ``topics`` and ``partitions`` select the partitions (default: all partitions in which the group has an offset).
-        With ``dry_run``, the call only returns the changes. It waits for open transactions that would change an offset.
+        ``topics`` and ``partitions`` select the partitions (default: all partitions with a committed offset of the
+        group). With ``dry_run``, the call only returns the changes. In either case, it waits for open transactions that
+        would change an offset.
 
         Raises `NonEmptyGroupError` if the group has members, `UnknownTopicOrPartitionError`, and `KafkaError` if
         `ToShifted` is used for a partition without a committed offset. (Java: ``kafka-consumer-groups
@@ -257,8 +258,8 @@ class OffsetCalls(TopicCalls, PartitionCalls):
     ) -> dict[TopicPartition, V]:
         """Request data about the partitions of a group from its coordinator, and return a dict by partition.
 
-        If ``partitions`` is None, the request is about all partitions of the group. A partition with a retriable error
-        is requested again without the others. Raises the first final error, whose ``outcomes`` are by partition.
+        If ``partitions`` is None, the request is about all partitions of the group. Partitions with a retriable error
+        are requested again. Raises the first final error, whose ``outcomes`` are by partition.
         """
         if partitions is not None:
             return await self._calls.at_coordinator(group_id, ask, dict.fromkeys(partitions), deadline)

@@ -85,7 +85,7 @@ _DELETE_BEFORE = map_of("TopicPartition to offset", topic_partition, integer(-1,
 
 
 class PartitionCalls(AdminArea):
-    """Calls about the leaders, replicas, offsets and records of partitions."""
+    """Admin calls for the leaders, replicas, offsets and records of partitions."""
 
     async def elect_leaders(
         self,
@@ -102,7 +102,7 @@ class PartitionCalls(AdminArea):
 
         Raises `PreferredLeaderNotAvailableError` or `EligibleLeadersNotAvailableError` if no suitable replica is
         available, and `UnknownTopicOrPartitionError` if a partition does not exist. The other elections still take
-        place, and the ``outcomes`` of the error have all results.
+        place, and the error's ``outcomes`` contain all results.
         """
         named = PARTITIONS("partitions", partitions)
         _ELECTION("election_type", election_type)
@@ -124,14 +124,13 @@ class PartitionCalls(AdminArea):
 
             await admin.alter_partition_reassignments({TopicPartition("events", 0): [2, 3, 1]})
 
-        Each value is the complete list of the brokers that shall have a replica, including brokers that have one
-        already. The first broker becomes the preferred leader. None cancels a reassignment in progress. The call
-        returns when the controller has accepted the changes; `list_partition_reassignments` shows the progress.
+        Each value is the complete list of brokers for the replicas, including brokers that already have one. The first
+        broker becomes the preferred leader. None cancels a reassignment in progress. The call returns when the
+        controller has accepted the changes; `list_partition_reassignments` shows the progress.
 
         Raises `InvalidReplicaAssignmentError` for an empty list or an unknown or repeated broker,
         `NoReassignmentInProgressError` if there is nothing to cancel, and `UnknownTopicOrPartitionError`. The other
-        partitions are reassigned nevertheless, and the ``outcomes`` of the error map each partition to None or its
-        error.
+        partitions are still reassigned, and the error's ``outcomes`` map each partition to None or its error.
         """
         wanted = _REPLICAS("replicas", replicas)
         deadline = self._calls.deadline(timeout_ms)
@@ -159,7 +158,7 @@ class PartitionCalls(AdminArea):
     ) -> dict[TopicPartition, PartitionReassignment]:
         """Return a dict from partition to its reassignment in progress (default: for all partitions).
 
-        The result omits partitions that are not being reassigned, or do not exist.
+        The result omits partitions that are not being reassigned or do not exist.
         """
         named = PARTITIONS("partitions", partitions)
         deadline = self._calls.deadline(timeout_ms)
@@ -190,7 +189,7 @@ class PartitionCalls(AdminArea):
         before the last stable offset count.
 
         Raises `UnknownTopicOrPartitionError` if a partition does not exist, and `UnsupportedVersionError` if a leader
-        does not support an `OffsetSpec`. The ``outcomes`` of the error have the offsets of the other partitions.
+        does not support an `OffsetSpec`. The error's ``outcomes`` contain the offsets of the other partitions.
         """
         wanted = _OFFSETS_AT("at", at)
         boolean("read_committed", read_committed)
@@ -203,12 +202,12 @@ class PartitionCalls(AdminArea):
 
             await admin.delete_records({TopicPartition("events", 0): 1000})
 
-        The offset -1 stands for the high watermark, so it deletes all records. Returns a dict from partition to its
-        first remaining offset.
+        An offset of -1 means the high watermark, so all records are deleted. Returns a dict from partition to its first
+        remaining offset.
 
         Raises `OffsetOutOfRangeError` for an offset above the high watermark, `PolicyViolationError` for a topic that
-        is compacted but not deleted (``cleanup.policy=compact``), and `UnknownTopicOrPartitionError`. The records of
-        the other partitions are deleted nevertheless.
+        is only compacted (``cleanup.policy=compact``), and `UnknownTopicOrPartitionError`. The records of the other
+        partitions are still deleted.
         """
         wanted = _DELETE_BEFORE("before", before)
         deadline = self._calls.deadline(timeout_ms)

@@ -1,4 +1,4 @@
-"""Quotas of clients (KIP-546)."""
+"""Client quotas (KIP-546)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from ..errors import ConfigError, ConfigTypeError, KafkaError
 from .base import AdminArea
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Entity that a quota limits: pairs of a type (``"user"``, ``"client-id"``, ``"ip"``) and a name, sorted by type. The
-name None means the default entity."""
+"""Entity that a quota limits: pairs of a type (``"user"``, ``"client-id"``, ``"ip"``) and a name, sorted by type. A
+name of None means the default entity."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaFilter:
-    """Filter for the quotas of entities that match all attributes.
+    """Filter that selects the quotas of the entities with all given attributes.
 
         ClientQuotaFilter({"user": "alice"})
 
-    The types of an entity are "user", "client-id" and "ip". All quotas match a filter without attributes.
+    The types of an entity are "user", "client-id" and "ip". A filter without attributes matches all quotas.
     """
 
     entity: Mapping[str, str | None] = field(default_factory=dict)
-    """Names that the entity must have, by type. The name None means the default entity."""
+    """Names that the entity must have, by type. A name of None means the default entity."""
     any_name_of: frozenset[str] = frozenset()
     """Types that the entity must have, with any name."""
     strict: bool = False
@@ -74,7 +74,7 @@ def _entity(name: str, value: Any) -> QuotaEntity:
             raise ConfigTypeError(f"{name} must contain (type, name) pairs, not {part!r}")
         parts.append((_entity_type(name, part[0]), optional(string)(name, part[1])))
     if len({kind for kind, _ in parts}) < len(parts):
-        raise ConfigError(f"{name} must not have a type twice: {value!r}")
+        raise ConfigError(f"{name} must not contain a type twice: {value!r}")
     return tuple(sorted(parts, key=lambda part: part[0]))
 
 
@@ -90,16 +90,16 @@ _QUOTAS = map_of("entity to quotas", _entity, map_of("name to number", short_tex
 
 
 class QuotaCalls(AdminArea):
-    """Calls about the quotas of clients."""
+    """Admin calls for client quotas."""
 
     async def describe_client_quotas(
         self, quota_filter: ClientQuotaFilter = _ALL_QUOTAS, *, timeout_ms: float | None = None
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """Return a dict from entity to its quotas that match a filter (default: all quotas) (KIP-546).
+        """Return a dict from entity to the quotas that a filter selects (default: all quotas) (KIP-546).
 
             {(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1000000.0}}
 
-        An entity is a tuple of pairs of type and name, sorted by type. The name None stands for the default entity. The
+        An entity is a tuple of pairs of type and name, sorted by type. A name of None means the default entity. The
         result has the same form as the argument of `alter_client_quotas`, and is empty if no quota matches.
         """
         wanted = _quota_filter("quota_filter", quota_filter)
@@ -131,12 +131,12 @@ class QuotaCalls(AdminArea):
 
             await admin.alter_client_quotas({(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1e6}})
 
-        Each entity is a tuple of pairs of type and name, in any order. Its value maps names of quotas to numbers; None
-        removes a quota. Quotas that are not named stay unchanged. With ``validate_only``, the controller checks the
-        changes without making them.
+        Each entity is a tuple of pairs of type and name, in any order. Its value maps the names of quotas to numbers;
+        None removes a quota. Other quotas stay unchanged. With ``validate_only``, the controller checks the changes
+        without making them.
 
-        Raises `InvalidRequestError` if an entity or the name of a quota is invalid. The other entities are changed
-        nevertheless.
+        Raises `InvalidRequestError` if an entity or the name of a quota is invalid. The other entities are still
+        changed.
         """
         wanted = _QUOTAS("quotas", quotas)
         boolean("validate_only", validate_only)

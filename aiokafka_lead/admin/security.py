@@ -80,7 +80,7 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token with which a client can log in on behalf of its owner (KIP-48).
+    """A token that lets a client log in on behalf of the token's owner (KIP-48).
 
     Pass ``token_id`` and ``hmac`` to `Scram` with ``delegation_token=True``. All times are in milliseconds since 1970.
     """
@@ -99,7 +99,7 @@ class DelegationToken:
     expires_ms: int
     """Time at which the token expires unless it is renewed."""
     max_ms: int
-    """Latest time to which the token can be renewed."""
+    """Latest expiry time that renewals can reach."""
 
 
 _SALT_BYTES = 32
@@ -138,16 +138,16 @@ _ALTERATIONS = list_of("alterations", _alteration)
 
 
 class SecurityCalls(AdminArea):
-    """Calls about SCRAM credentials and delegation tokens."""
+    """Admin calls for SCRAM credentials and delegation tokens."""
 
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, tuple[ScramCredential, ...]]:
         """Return a dict from user to a tuple of `ScramCredential`, without secrets (KIP-554).
 
-        Each credential has a mechanism and a number of iterations. Without ``users``, the result has all users with
-        credentials. Raises `ResourceNotFoundError` if a given user has no credentials. The ``outcomes`` of the error
-        have the credentials of the other users.
+        Each credential has a mechanism and a number of iterations. Without ``users``, the result contains all users
+        with credentials. Raises `ResourceNotFoundError` if a given user has no credentials. The error's ``outcomes``
+        contain the credentials of the other users.
         """
         named = _USERS("users", users)
         deadline = self._calls.deadline(timeout_ms)
@@ -177,10 +177,10 @@ class SecurityCalls(AdminArea):
 
             await admin.alter_user_scram_credentials([ScramUpsertion("alice", password)])
 
-        Raises `UnacceptableCredentialError` if a broker refuses the name or the number of iterations,
+        Raises `UnacceptableCredentialError` if a broker rejects the name or the number of iterations,
         `ResourceNotFoundError` for the deletion of a credential that does not exist, and `DuplicateResourceError` for
-        two alterations of one credential. The other users are changed nevertheless, and the ``outcomes`` of the error
-        map each user to None or the error.
+        two alterations of one credential. The other users are still changed, and the error's ``outcomes`` map each user
+        to None or the error.
         """
         wanted = _ALTERATIONS("alterations", alterations)
         deadline = self._calls.deadline(timeout_ms)
@@ -220,14 +220,15 @@ class SecurityCalls(AdminArea):
         """Create a delegation token and return it (KIP-48).
 
         ``owner`` is a principal such as ``"User:alice"`` (default: this user); another user needs Kafka 3.3.
-        ``renewers`` are principals that may renew the token in addition to its owner. ``max_lifetime_ms`` limits the
-        time for which the token can be renewed (default and maximum: the setting of the brokers).
+        ``renewers`` are principals that may renew the token in addition to its owner. ``max_lifetime_ms`` limits how
+        long the token can be renewed (default and maximum: the setting of the brokers).
 
         The request is not repeated if its response is lost, because each attempt would create a token. Call
         `describe_delegation_token` to see if the token exists.
 
         Raises `DelegationTokenAuthDisabledError` if the brokers have no secret key for tokens, and
-        `DelegationTokenRequestNotAllowedError` if this client logs in without SASL or TLS certificate, or with a token.
+        `DelegationTokenRequestNotAllowedError` if this client has authenticated with a token, or with neither SASL nor
+        a TLS certificate.
         """
         whose = None if owner is None else principal("owner", owner)
         who_may = PRINCIPALS("renewers", renewers)

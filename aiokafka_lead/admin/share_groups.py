@@ -38,7 +38,7 @@ from .offsets import OffsetCalls, ResetTo, reset_to
 
 @dataclass(frozen=True, slots=True)
 class ShareMemberDescription:
-    """A member of a share group, with the partitions from which it takes records."""
+    """A member of a share group, with its assigned partitions."""
 
     member_id: str
     client_id: str
@@ -84,7 +84,7 @@ _START_OFFSETS = map_of("TopicPartition to offset", topic_partition, integer(0, 
 
 
 class ShareGroupCalls(OffsetCalls, GroupCalls):
-    """Calls about share groups and their start offsets (KIP-932)."""
+    """Admin calls for share groups and their start offsets (KIP-932)."""
 
     async def describe_share_groups(
         self,
@@ -96,8 +96,8 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         """Return a dict from group id to the description of each share group (KIP-932, Kafka 4.1).
 
         With ``include_authorized_operations``, a description includes the operations on the group that this user may
-        perform. Raises `GroupIdNotFoundError` if a group does not exist or is of another type. The ``outcomes`` of the
-        error have the descriptions of the other groups.
+        perform. Raises `GroupIdNotFoundError` if a group does not exist or is of another type. The error's ``outcomes``
+        contain the descriptions of the other groups.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -130,8 +130,8 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
         """Return a dict from partition to the start offset and the lag of a share group.
 
-        Without ``partitions``, the result has all partitions of the group. Otherwise, it has the given partitions; the
-        value is None for a partition without a start offset, or if the group does not exist.
+        Without ``partitions``, the result contains all partitions of the group. Otherwise, it contains the given
+        partitions; the value is None for a partition without a start offset, or if the group does not exist.
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -145,8 +145,8 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
             await admin.alter_share_group_offsets("workers", {TopicPartition("jobs", 0): 42})
 
         Records before a start offset are never delivered to the group. Raises `NonEmptyGroupError` if the group has
-        members, and `UnknownTopicOrPartitionError` if a partition does not exist. The other partitions are changed
-        nevertheless.
+        members, and `UnknownTopicOrPartitionError` if a partition does not exist. The other partitions are still
+        changed.
         """
         GROUP_ID("group_id", group_id)
         wanted = _START_OFFSETS("offsets", offsets)
@@ -198,8 +198,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         """Delete the start offsets and deliveries of a share group without members, for these topics.
 
         Raises `NonEmptyGroupError` if the group has members, `GroupIdNotFoundError` if the group does not exist, and
-        `UnknownTopicOrPartitionError` if a topic does not exist. The offsets of the other topics are deleted
-        nevertheless.
+        `UnknownTopicOrPartitionError` if a topic does not exist. The offsets of the other topics are still deleted.
         """
         GROUP_ID("group_id", group_id)
         wanted = NAMED_TOPICS("topics", topics)

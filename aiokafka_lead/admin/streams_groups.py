@@ -1,4 +1,4 @@
-"""Groups of Kafka Streams (KIP-1071)."""
+"""Kafka Streams groups (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class StreamsNode:
 
 @dataclass(frozen=True, slots=True)
 class StreamsTopology:
-    """A topology as the application has described it: nodes by subtopology, and global stores (KIP-1331)."""
+    """A topology as described by the application: nodes by subtopology, and global stores (KIP-1331)."""
 
     subtopologies: Mapping[str, tuple[StreamsNode, ...]]
     global_stores: tuple[tuple[StreamsNode, StreamsNode], ...]
@@ -93,7 +93,7 @@ class StreamsTopology:
 
 
 class StreamsTopologyStatus(IntEnum):
-    """Reason why the description of a group has a topology or lacks it."""
+    """Status of the topology in the description of a group."""
 
     NOT_REQUESTED = 0
     NOT_STORED = 1
@@ -111,7 +111,7 @@ class StreamsTopologyStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupDescription:
-    """A group of Kafka Streams, as returned by `AdminClient.describe_streams_groups` (KIP-1071)."""
+    """A Kafka Streams group, as returned by `AdminClient.describe_streams_groups` (KIP-1071)."""
 
     group_id: str
     state: GroupState
@@ -131,7 +131,7 @@ class StreamsGroupDescription:
 
 
 class StreamsGroupCalls(OffsetCalls, GroupCalls):
-    """Calls about groups of Kafka Streams (KIP-1071). Their offsets are stored like offsets of consumer groups."""
+    """Admin calls for Kafka Streams groups (KIP-1071). Their offsets are stored like offsets of consumer groups."""
 
     async def describe_streams_groups(
         self,
@@ -141,14 +141,14 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         include_topology_description: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, StreamsGroupDescription]:
-        """Return a dict from group id to the description of each group of Kafka Streams (KIP-1071, Kafka 4.1).
+        """Return a dict from group id to the description of each Kafka Streams group (KIP-1071, Kafka 4.1).
 
         With ``include_authorized_operations``, a description includes the operations on the group that this user may
         perform. With ``include_topology_description``, it includes the application's topology with its nodes
-        (KIP-1331), and brokers before Kafka 4.4 raise `UnsupportedVersionError`.
+        (KIP-1331). The call then raises `UnsupportedVersionError` if the brokers are older than Kafka 4.4.
 
-        Raises `GroupIdNotFoundError` if a group does not exist or is of another type. The ``outcomes`` of the error
-        have the descriptions of the other groups.
+        Raises `GroupIdNotFoundError` if a group does not exist or is of another type. The error's ``outcomes`` contain
+        the descriptions of the other groups.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -172,7 +172,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
 
     async def delete_streams_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete groups of Kafka Streams. This is `delete_consumer_groups` under Java's name."""
+        """Delete Kafka Streams groups. This is `delete_consumer_groups` under Java's name."""
         await self.delete_consumer_groups(group_ids, timeout_ms=timeout_ms)
 
     async def list_streams_group_offsets(

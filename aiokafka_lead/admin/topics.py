@@ -47,8 +47,8 @@ class NewTopic:
         NewTopic("events", num_partitions=6, replication_factor=3, topic_configs={"retention.ms": "3600000"})
 
     If ``num_partitions`` or ``replication_factor`` is -1 (the default), the cluster's default applies. Instead of these
-    two, ``replica_assignments`` may map each partition to the ids of its brokers, with the preferred leader first. All
-    other configs of the topic keep the cluster's defaults.
+    two, ``replica_assignments`` may map each partition to the ids of its brokers, with the preferred leader first.
+    Configs that are not in ``topic_configs`` have the cluster's defaults.
     """
 
     name: str
@@ -62,8 +62,8 @@ class NewTopic:
 class CreatedTopic:
     """A topic that was created.
 
-    ``num_partitions``, ``replication_factor`` and ``configs`` are those that apply to the topic. Before Kafka 2.4,
-    brokers do not report them: the numbers are -1, and ``configs`` is empty.
+    ``num_partitions``, ``replication_factor`` and ``configs`` are the values in effect, including the cluster's
+    defaults. Brokers before Kafka 2.4 do not report them: the numbers are -1, and ``configs`` is empty.
     """
 
     name: str
@@ -79,8 +79,8 @@ class NewPartitions:
 
         NewPartitions(8, assignments=[[1, 2], [2, 3]])  # for a topic with 6 partitions
 
-    ``assignments`` has one list of broker ids for each added partition, with the preferred leader first. Without it,
-    the cluster chooses the brokers.
+    ``assignments`` contains one list of broker ids for each added partition, with the preferred leader first. Without
+    it, the cluster chooses the brokers.
     """
 
     total_count: int
@@ -173,7 +173,7 @@ _PAGE_SIZE = integer(1)
 
 
 class TopicCalls(AdminArea):
-    """Calls about topics."""
+    """Admin calls for topics."""
 
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
@@ -186,9 +186,8 @@ class TopicCalls(AdminArea):
         topics only a moment after this call returns.
 
         Raises `TopicAlreadyExistsError`, `InvalidTopicError` for an invalid name, `InvalidReplicationFactorError` for
-        more replicas than brokers, `InvalidConfigError`, `PolicyViolationError`, or another error of the brokers.
-        Topics without an error are created nevertheless, and the ``outcomes`` of the error map each name to its
-        `CreatedTopic` or its error.
+        more replicas than brokers, `InvalidConfigError`, `PolicyViolationError`, or another error from the brokers. The
+        other topics are still created, and the error's ``outcomes`` map each name to its `CreatedTopic` or its error.
         """
         wanted = _NEW_TOPICS("topics", topics)
         boolean("validate_only", validate_only)
@@ -210,7 +209,7 @@ class TopicCalls(AdminArea):
 
         Brokers may need a moment after this call to remove the topics. Raises `UnknownTopicOrPartitionError` if a topic
         does not exist, and `TopicDeletionDisabledError` if the brokers have ``delete.topic.enable=false``. The other
-        topics are deleted nevertheless, and the ``outcomes`` of the error map each name to None or its error.
+        topics are still deleted, and the error's ``outcomes`` map each name to None or its error.
         """
         names = NAMED_TOPICS("topics", topics)
         deadline = self._calls.deadline(timeout_ms)
@@ -249,7 +248,7 @@ class TopicCalls(AdminArea):
 
         Raises `InvalidPartitionsError` if a new number is not greater than the current number,
         `InvalidReplicaAssignmentError` for unsuitable brokers, and `UnknownTopicOrPartitionError` if a topic does not
-        exist. The other topics are changed nevertheless.
+        exist. The other topics are still changed.
         """
         wanted = _NEW_PARTITIONS("topics", topics)
         boolean("validate_only", validate_only)
@@ -286,9 +285,9 @@ class TopicCalls(AdminArea):
     ) -> dict[str, TopicDescription]:
         """Return a dict from name to topic, with its partitions, leaders and replicas (default: all topics).
 
-        Without ``topics``, the result has all topics that this user may describe. Raises `UnknownTopicOrPartitionError`
-        if a given topic does not exist, and `TopicAuthorizationFailedError` if this user may not describe it. The
-        ``outcomes`` of the error have the descriptions of the other topics.
+        Without ``topics``, the result contains all topics that this user may describe. Raises
+        `UnknownTopicOrPartitionError` if a given topic does not exist, and `TopicAuthorizationFailedError` if this user
+        may not describe it. The error's ``outcomes`` contain the descriptions of the other topics.
         """
         names = TOPICS("topics", topics)
         return await self._describe_topics(names, self._calls.deadline(timeout_ms))

@@ -34,10 +34,10 @@ _TRANSACTION_TIMEOUT_MS = 60_000
 
 
 class TransactionState(StrEnum):
-    """State of a transactional id at its coordinator, by Kafka's names."""
+    """State of a transactional id at its coordinator. The values are Kafka's names."""
 
     EMPTY = "Empty"
-    """There was no transaction since the producer began."""
+    """No transaction has begun since the producer was initialized."""
     ONGOING = "Ongoing"
     PREPARE_COMMIT = "PrepareCommit"
     """The commit is decided; the markers are being written."""
@@ -84,7 +84,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """State of a producer at the leader of a partition to which it has written."""
+    """State of a producer, as kept by the leader of a partition that it has written to."""
 
     producer_id: int
     producer_epoch: int
@@ -119,7 +119,7 @@ _BROKER = optional(integer(0))
 
 
 class TransactionCalls(AdminArea):
-    """Calls about transactions and their producers."""
+    """Admin calls for transactions and their producers."""
 
     async def list_transactions(
         self,
@@ -130,14 +130,14 @@ class TransactionCalls(AdminArea):
         transactional_id_pattern: str | None = None,
         timeout_ms: float | None = None,
     ) -> dict[str, TransactionListing]:
-        """Return a dict from transactional id to its `TransactionListing`, if it matches all filters (KIP-664).
+        """Return a dict from each transactional id that matches all filters to its `TransactionListing` (KIP-664).
 
         Needs Kafka 3.0. A filter that is None matches all ids. ``longer_than_ms`` selects ids whose latest transaction
-        began more than this time ago (KIP-994, Kafka 3.8). ``transactional_id_pattern`` is an RE2 regular expression
-        that must match the whole id (KIP-1152, Kafka 4.1).
+        began longer ago than this (KIP-994, Kafka 3.8). ``transactional_id_pattern`` is an RE2 regular expression that
+        must match the whole id (KIP-1152, Kafka 4.1).
 
-        Raises `UnsupportedVersionError` if a broker is too old for a filter. If a broker fails, the ``outcomes`` of the
-        error have the ids that other brokers have listed, and the error of each failed broker by its id.
+        Raises `UnsupportedVersionError` if a broker is too old for a filter. If a broker fails, the error's
+        ``outcomes`` contain the ids that other brokers have listed, and the error of each failed broker by its id.
         """
         in_states = _STATES("states", states)
         ids = _PRODUCER_IDS("producer_ids", producer_ids)
@@ -151,8 +151,8 @@ class TransactionCalls(AdminArea):
     ) -> dict[str, TransactionDescription]:
         """Return a dict from transactional id to its state, producer, timeout and partitions (KIP-664).
 
-        Raises `TransactionalIdNotFoundError` if an id does not exist, or has expired. The ``outcomes`` of the error
-        have the descriptions of the other ids.
+        Raises `TransactionalIdNotFoundError` if an id does not exist or has expired. The error's ``outcomes`` contain
+        the descriptions of the other ids.
         """
         ids = _TRANSACTIONAL_IDS("transactional_ids", transactional_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -167,8 +167,8 @@ class TransactionCalls(AdminArea):
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
         """Return a dict from partition to the producers that have written to it (KIP-664).
 
-        The information comes from the leader of each partition, or from its replica on ``broker_id``. A producer that
-        has not written for the brokers' ``producer.id.expiration.ms`` is forgotten.
+        The information comes from the leader of each partition, or from its replica on ``broker_id``. Brokers forget a
+        producer that has not written for ``producer.id.expiration.ms``.
 
         Raises `UnknownTopicOrPartitionError` if a partition does not exist, `NotLeaderOrFollowerError` if ``broker_id``
         has no replica of it, and `BrokerIdNotRegisteredError` if no broker has this id.
@@ -198,8 +198,8 @@ class TransactionCalls(AdminArea):
         None).
 
         Raises `KafkaError` if no open transaction begins at the offset, `InvalidProducerEpochError` or
-        `TransactionCoordinatorFencedError` if the partition has a newer epoch, and `ClusterAuthorizationFailedError`
-        without permission.
+        `TransactionCoordinatorFencedError` if the partition has a newer epoch, and `ClusterAuthorizationFailedError` if
+        this user lacks permission.
         """
         where = topic_partition("partition", partition)
         offset = _START_OFFSET("start_offset", start_offset)
@@ -224,8 +224,8 @@ class TransactionCalls(AdminArea):
         Returns a dict from transactional id to its producer id and new epoch. The fenced producers then raise
         `ProducerFencedError`. Producers that start after this call are not fenced.
 
-        Raises `TransactionalIdAuthorizationFailedError` without permission. The producers of the other ids are fenced
-        nevertheless, and the ``outcomes`` of the error have their epochs.
+        Raises `TransactionalIdAuthorizationFailedError` if this user lacks permission. The producers of the other ids
+        are still fenced, and the error's ``outcomes`` contain their epochs.
         """
         ids = _TRANSACTIONAL_IDS("transactional_ids", transactional_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -249,7 +249,7 @@ class TransactionCalls(AdminArea):
     ) -> dict[str, TransactionListing]:
         """Return every transactional id that matches all filters.
 
-        Each broker lists the ids of which it is the coordinator.
+        Each broker lists the ids that it coordinates.
         """
 
         def build() -> ListTransactionsRequest:
@@ -416,7 +416,7 @@ class HangingTransaction:
 
 
 class HangingTransactionCalls(TopicCalls, TransactionCalls):
-    """Calls about transactions that no coordinator will end."""
+    """Admin calls for transactions that no coordinator will end."""
 
     async def find_hanging_transactions(
         self,
@@ -432,10 +432,10 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
         Consumers with ``isolation_level="read_committed"`` cannot read past such a transaction. End it with
         `abort_transaction`.
 
-        The call searches the given ``topics``, ``partitions``, or all replicas of ``broker_id``; at least one of these
-        must be given. With ``broker_id``, the information comes from that broker. Only transactions without a write for
-        ``max_transaction_timeout_ms`` (default: 900000) can hang, so pass the brokers' ``transaction.max.timeout.ms``.
-        Raises the errors of `describe_producers`.
+        The call searches the given ``topics``, the given ``partitions``, or all replicas of ``broker_id``; at least one
+        of these must be given. With ``broker_id``, the information comes from that broker. Only transactions without a
+        write for ``max_transaction_timeout_ms`` (default: 900000) can hang, so pass the brokers'
+        ``transaction.max.timeout.ms``. Raises the errors of `describe_producers`.
         """
         names = TOPICS("topics", topics)
         wanted = PARTITIONS("partitions", partitions)

@@ -49,7 +49,7 @@ def _member(kind: type[E], option: str, text: str | None, default: E) -> E:
     known = {each.name.lower().replace("_", "-"): each for each in kind if each.name != "UNKNOWN"}
     found = known.get(text.lower().replace("_", "-"))
     if found is None:
-        raise ConfigError(f"{option} is one of {', '.join(known)}, not {text!r}")
+        raise ConfigError(f"{option} must be one of {', '.join(known)}, not {text!r}")
     return found
 
 
@@ -160,7 +160,7 @@ async def remove_rules(
 
 
 def _only(rule: AclBinding) -> AclBindingFilter:
-    """Return a filter that matches only this rule."""
+    """Return a filter that matches this rule only."""
     return AclBindingFilter(
         rule.resource_type,
         rule.resource_name,

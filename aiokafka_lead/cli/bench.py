@@ -75,7 +75,7 @@ async def _delete(session: Session, admin: AdminClient, topic: str) -> None:
 
 
 async def _led(admin: Any, topic: str, partitions: int) -> None:
-    """Wait until the topic exists and each partition has a leader."""
+    """Wait until the topic exists and every partition has a leader."""
     while True:
         try:
             described = (await admin.describe_topics([topic]))[topic].partitions
@@ -91,7 +91,7 @@ async def _write(
 ) -> tuple[float, list[float]]:
     """Write ``records`` records as fast as possible, and then single records.
 
-    Returns the duration of the first part in seconds, and the latency of each single record in milliseconds.
+    Returns the duration of the first part in seconds, and the latencies of the single records in milliseconds.
     """
     async with session.producer(compression) as producer:
         await producer.send_and_wait(topic, value, partition=0)
@@ -117,7 +117,7 @@ async def _write(
 
 
 async def _read(session: Session, topic: str, partitions: int, records: int) -> tuple[float, int]:
-    """Read all records. Return the duration in seconds, and the number of records."""
+    """Read all records. Return the duration in seconds and the number of records."""
     wanted = records + _ROUND_TRIPS
     async with session.consumer() as consumer:
         everything = [TopicPartition(topic, number) for number in range(partitions)]

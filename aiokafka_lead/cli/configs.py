@@ -1,4 +1,4 @@
-"""``aiokafka-lead configs``: shows and changes configurations of topics, brokers, groups and others."""
+"""``aiokafka-lead configs``: shows and changes configurations of topics, brokers, groups and other resources."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ from .session import Session
 
 _ROWS = 65_536
 _BYTES = 64_000_000
-"""Maximum number of bytes of keys, values and headers in a row group, which is held in memory."""
+"""Maximum size in bytes of the keys, values and headers in a row group, which is held in memory."""
 
 
 class ArrowFile:
-    """Parquet or Arrow file, which has a temporary name until `close` renames it, so it is never incomplete.
+    """Parquet or Arrow file, complete when it gets its final name. Until `close`, it has a temporary name.
 
     Its columns are topic, partition, offset, timestamp, key, value and headers.
     """
@@ -43,7 +43,7 @@ class ArrowFile:
     is_kept = False
 
     def __init__(self, path: str, note: Callable[[str], None]) -> None:
-        """Create the temporary file. Raises `ConfigError` if that fails, or the name has another suffix."""
+        """Create the temporary file. Raises `ConfigError` if that fails, or if the name has another suffix."""
         self._kind = Path(path).suffix
         if self._kind not in (".parquet", ".arrow"):
             raise ConfigError(f"--output takes a file name that ends in .parquet or .arrow, not {path!r}")
@@ -250,7 +250,7 @@ async def consume(
 ) -> None:
     """Print the records of topics, or write them to a file."""
     if group is not None and (offset is not None or until is not None or partition is not None):
-        raise ConfigError("--group excludes --offset, --until and --partition, which the group determines")
+        raise ConfigError("--group determines the offsets; it cannot be combined with --offset, --until or --partition")
     for option, name in (("--key-as", key_as), ("--value-as", value_as)):
         if name not in (*FORMS, SCHEMA_FORM):
             raise ConfigError(f"{option} takes {', '.join(FORMS)} or {SCHEMA_FORM}, not {name!r}")
@@ -258,9 +258,9 @@ async def consume(
     if on_error != _ON_ERROR[0] and not by_schema:
         raise ConfigError(f"--on-error needs --key-as {SCHEMA_FORM} or --value-as {SCHEMA_FORM}")
     if session.out.as_json and form != _AS_TEXT:
-        raise ConfigError("--json excludes --format, because the JSON form is fixed")
+        raise ConfigError("--json cannot be combined with --format, because the JSON form is fixed")
     if output is not None and (session.out.as_json or form != _AS_TEXT):
-        raise ConfigError("--output excludes --json and --format, because the columns of the file are fixed")
+        raise ConfigError("--output cannot be combined with --json or --format, because the file has fixed columns")
     if output is not None and not {key_as, value_as} <= {"text", SCHEMA_FORM}:
         raise ConfigError(
             f"--output writes bytes unchanged, or JSON with --value-as {SCHEMA_FORM} or --key-as {SCHEMA_FORM}"
@@ -323,12 +323,12 @@ async def _read_as_member(
                 finally:
                     held += await _flushed(consumer, sink)
                     if sink.is_kept:
-                        # If no fetched record is unprinted, commit all positions, also for partitions without records.
+                        # If every fetched record was printed, commit all positions, even of partitions without records.
                         await done.commit(positions=whole and not held, last=left == 0 or not whole)
                     else:
                         done.forget_lost()
         finally:
-            if not sink.is_kept:  # complete the file before committing, also if a signal ends the command
+            if not sink.is_kept:  # complete the file before committing, even if a signal ends the command
                 sink.close()
                 with anyio.move_on_after(_LAST_COMMIT_S, shield=True) as scope:
                     await done.commit()
@@ -338,10 +338,10 @@ async def _read_as_member(
 
 
 async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
-    """Write the output, and meanwhile poll the consumer so that it stays in its group.
+    """Write the output while polling the consumer, so that it stays in its group.
 
-    If the reader of the output is slow, the consumer would otherwise exceed ``max_poll_interval_ms``. Partitions are
-    paused while polling. Returns the records that partitions assigned in the meantime deliver before they are paused.
+    Otherwise, a slow reader of the output would make the consumer exceed ``max_poll_interval_ms``. Partitions are
+    paused during the polls. Returns the records that newly assigned partitions deliver before they are paused.
     """
     held: list[Record] = []
 
@@ -366,10 +366,10 @@ async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
 
 
 class _Done:
-    """Offsets after the written records, in the partitions that the member still has.
+    """Offsets after the written records, in the partitions that the member still owns.
 
-    If a partition is taken away, its offset is forgotten and not committed, even if the partition comes back. Another
-    member may have committed a later offset in the meantime.
+    If a partition is taken away, its offset is forgotten and not committed, even if the partition is assigned again. In
+    the meantime, another member may have committed a later offset.
     """
 
     def __init__(self, session: Session, consumer: Consumer[Any, Any]) -> None:
@@ -378,14 +378,14 @@ class _Done:
         self._offsets: dict[TopicPartition, int] = {}
         self._lost: set[TopicPartition] = set()
         self.late = False
-        """True if brokers were away at the last commit."""
+        """True if brokers were unreachable at the last commit."""
 
     def add(self, record: Record) -> None:
         """Add a written record."""
         self._offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
 
     def forget_lost(self) -> bool:
-        """Forget partitions that were taken away; return True if there are any."""
+        """Forget partitions that have been taken away. Return True if there are any."""
         lost = self._offsets.keys() - self._consumer.assignment()
         for where in lost:
             del self._offsets[where]
@@ -393,7 +393,7 @@ class _Done:
         return bool(lost)
 
     async def commit(self, *, positions: bool = False, last: bool = True) -> None:
-        """Commit the offsets, or all ``positions`` of the consumer. Report partitions that were taken away.
+        """Commit the offsets, or all ``positions`` of the consumer. Report partitions that have been taken away.
 
         Unless this is the ``last`` commit, an unreachable coordinator is ignored, because the next commit includes
         these offsets.
@@ -405,7 +405,7 @@ class _Done:
                 await self._consumer.commit(None if positions else self._offsets)
             except CommitFailedError as error:
                 if not positions and self.forget_lost():
-                    continue  # commit the others
+                    continue  # commit the rest
                 why = str(error)
             except KafkaError as error:
                 if last or exit_code(error) is not ExitCode.UNREACHABLE:
@@ -416,7 +416,7 @@ class _Done:
         if self._lost and not positions:
             why = why or f"{some_of(sorted(map(str, self._lost)))} are not assigned to this member any more"
         if why:
-            self._note(f"printed, but not committed, so that another member may have it again: {why}")
+            self._note(f"records were printed but not committed, so another member may print them again: {why}")
         self._offsets, self._lost, self.late = {}, set(), False
 
 
@@ -459,7 +459,7 @@ async def _read(
 
 
 class _Selection:
-    """Decodes records with their schemas and selects the records to show."""
+    """Decoder of records with schemas, which also selects the records to show."""
 
     def __init__(self, session: Session, wanted: Wanted, on_error: str, keys: bool, values: bool) -> None:
         if on_error not in _ON_ERROR:
@@ -476,7 +476,7 @@ class _Selection:
             await self._by_schema.prepare(records)
 
     def of(self, record: Record) -> Record | None:
-        """Return the decoded record, or None to leave it out. With ``--on-error stop``, raises `BadRecord`."""
+        """Return the decoded record, or None if it is not selected. With ``--on-error stop``, raises `BadRecord`."""
         if self._by_schema is not None:
             try:
                 record = self._by_schema.record(record)
@@ -505,7 +505,7 @@ def _sink(out: Output, form: str, key_as: str, value_as: str, output: str | None
 
 
 class _Lines:
-    """Writes records to standard output."""
+    """Sink that writes records to standard output."""
 
     is_kept = True
 

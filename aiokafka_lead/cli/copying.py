@@ -119,11 +119,11 @@ async def copy(
 
 
 def _other(session: Session, servers: str | None, profile: str | None) -> Session:
-    """Return a session for the other cluster, to which the records are copied.
+    """Return a session for the other cluster, which receives the records.
 
-    With a profile, the session has only the options of the profile, because options in the environment and on the
-    command line are meant for this cluster. Without a profile, it has the options of this session, with ``servers`` as
-    the bootstrap servers.
+    With a profile, the session has only the profile's options, because options in the environment and on the command
+    line are meant for this cluster. Without a profile, it has this session's options, with ``servers`` as the bootstrap
+    servers.
     """
     if profile is None:
         return session.beside({**session.options, "bootstrap_servers": servers})

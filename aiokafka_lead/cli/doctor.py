@@ -65,7 +65,7 @@ _PATIENCE_S = 5.0
 
 
 class _Refusals:
-    """Collects the connection errors of the addresses of a host name."""
+    """Connection errors of the addresses of a host name."""
 
     def __init__(self) -> None:
         self._reasons: list[str] = []
@@ -79,12 +79,12 @@ class _Refusals:
         self._reasons.append(os.strerror(code).lower() if code else error.message)
 
     def __str__(self) -> str:
-        """Return the different reasons, separated by commas."""
+        """Return the distinct reasons, separated by commas."""
         return ", ".join(dict.fromkeys(self._reasons))
 
 
 async def connect(addresses: Mapping[str, AddressInfo], refusals: _Refusals) -> SocketStream:
-    """Connect to one of the addresses. Raises `KafkaConnectionError` or TimeoutError."""
+    """Connect to one of the addresses. Raises `KafkaConnectionError` or TimeoutError if all of them fail."""
     with anyio.fail_after(_PATIENCE_S):
         _, stream = await race(addresses, AnyioTransport.connect, AnyioTransport.drop, refusals)
     return stream
@@ -174,7 +174,7 @@ def register(app: typer.Typer) -> None:
 
 async def doctor(
     session: Session,
-    watch: Annotated[str, typer.Option("--watch", help="Time for which to watch for leader moves.")] = "3s",
+    watch: Annotated[str, typer.Option("--watch", help="How long to watch for leader moves.")] = "3s",
 ) -> None:
     """Find problems of the cluster and of the connection to it, and suggest remedies.
 
@@ -189,7 +189,7 @@ async def doctor(
         if reached is not None:
             async with session.admin(bootstrap_servers=reached) as admin:
                 await _cluster(session, admin, findings, seconds)
-    finally:  # also if the cluster ends the checks, or a signal: the findings so far say why, or at least how far
+    finally:  # after an error or a signal, the findings show the reason, or at least how far the checks got
         _show(session, findings)
     if findings.failed:
         raise Failed
@@ -210,7 +210,7 @@ def _print(session: Session, finding: Finding) -> None:
 
 
 async def _proxy(config: ClientConfig, findings: Findings) -> bool:
-    """Return False if the proxy cannot be reached. Brokers behind a proxy are only checked with Kafka requests."""
+    """Return False if the proxy cannot be reached. Brokers behind a proxy are checked only with Kafka requests."""
     if config.proxy_url is None:
         return True
     split = urlsplit(config.proxy_url)
@@ -241,7 +241,7 @@ async def _bootstrap(session: Session, config: ClientConfig, findings: Findings)
         else:
             findings.error(
                 f"bootstrap server {where} leads to cluster {cluster_id}, and {usable} to cluster {first_id}",
-                "list only servers of one cluster; if they are, check the DNS names, proxies and load balancers",
+                "list only servers of one cluster; if you do, check the DNS names, proxies and load balancers",
             )
     return usable
 
@@ -306,13 +306,13 @@ async def _cluster(session: Session, admin: AdminClient, findings: Findings, sec
 def _view(admin: AdminClient) -> ClusterSnapshot:
     """Return the metadata from the bootstrap server.
 
-    A new metadata request could go to an advertised address, which may not work and is not checked yet.
+    A new metadata request could go to an advertised address, which may not work and has not been checked yet.
     """
     return admin._client.metadata.snapshot
 
 
 async def _broker(session: Session, broker: Broker, cluster_id: str | None, local: bool, findings: Findings) -> bool:
-    """Return True if this broker answers at its advertised address, which clients use after bootstrapping."""
+    """Return True if this broker responds at its advertised address, which clients use after bootstrapping."""
     where = _address(broker.host, broker.port)
     called = f"advertised listener of broker {broker.node_id}"
     cure = (
@@ -361,7 +361,7 @@ async def _broker(session: Session, broker: Broker, cluster_id: str | None, loca
 
 
 async def _round_trip_ms(admin: AdminClient, broker_id: int) -> float:
-    """Return the shortest of several round trips to a broker in milliseconds."""
+    """Return the shortest of several round trips to a broker, in milliseconds."""
     times = []
     for _ in range(_ROUND_TRIPS):
         began = time.perf_counter()
@@ -371,10 +371,10 @@ async def _round_trip_ms(admin: AdminClient, broker_id: int) -> float:
 
 
 async def _answering(admin: AdminClient, broker_id: int) -> str | None:
-    """Return the name of another broker that answers at this broker's address, or None if none was detected.
+    """Return the name of another broker that responds at this broker's address, or None if none was detected.
 
     A broker refuses to describe the configuration of another broker, and its error contains its own id. This needs
-    DescribeConfigs permission on the cluster; without it, the result is None.
+    DescribeConfigs permission on the cluster. Without it, the result is None.
     """
     try:
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
@@ -388,7 +388,7 @@ async def _answering(admin: AdminClient, broker_id: int) -> str | None:
 
 
 async def _checked(session: Session, where: str, broker_id: int) -> None:
-    """Raise an error if another broker answers at this address (KIP-1242, from Kafka 4.4 on)."""
+    """Raise an error if another broker responds at this address (KIP-1242, from Kafka 4.4 on)."""
     checks = {"metadata_cluster_check_enable": True, "metadata_recovery_strategy": "rebootstrap"}
     async with session.admin(bootstrap_servers=where, **checks) as admin:
         await admin.describe_features(broker_id=broker_id, timeout_ms=_PATIENCE_S * 1000)

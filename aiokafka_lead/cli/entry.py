@@ -72,7 +72,7 @@ def _failed(text: str, code: int) -> int:
 
 
 class _Unfailing(io.FileIO):
-    """Raw file for standard error that drops failed writes, which would hide the error that is being reported."""
+    """Raw file for standard error. It ignores failed writes, whose errors would hide the error being reported."""
 
     def write(self, content: Any, /) -> int:
         try:
@@ -85,7 +85,7 @@ class _Unfailing(io.FileIO):
 def _open_closed() -> None:
     """Open replacements for standard descriptors that were closed when the program started.
 
-    Otherwise the next socket could receive one of these descriptor numbers, and libuv aborts the process. Python also
+    Otherwise, the next socket could get one of these descriptor numbers, and libuv would abort the process. Python also
     sets the stream to None. The replacements return empty input, drop output to stderr, and fail writes to stdout.
     """
     for number, mode in enumerate(("r", "w", "w")):

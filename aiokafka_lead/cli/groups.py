@@ -243,7 +243,7 @@ def _with_rates(
 
 
 def _watched(rows: Sequence[dict[str, Any]], height: int | None) -> RenderableType:
-    """Return a table that fits on the screen, if necessary only with the partitions that have the most lag."""
+    """Return a table that fits on the screen, if necessary with only the partitions that have the most lag."""
     total = sum(row["lag"] or 0 for row in rows)
     title = f"total lag: {total:,} records (Ctrl-C to stop)"
     fits = len(rows) if height is None else max(1, height - _HEAD_LINES)
@@ -261,7 +261,7 @@ async def reset(
         str,
         typer.Option(
             "--to",
-            help="The new offsets: beginning, end, an offset, +N or -N relative to the present offset, or @TIME: @2h "
+            help="The new offsets: beginning, end, an offset, +N or -N relative to the current offset, or @TIME: @2h "
             "(2 hours ago), @2026-11-23T10:00, @1763890000000.",
         ),
     ],
@@ -303,7 +303,7 @@ async def reset(
         if not yes:
             session.out.note_rows(rows, ["topic", "partition", "before", "after"])
             await confirm(session.out, f"Reset the offsets of {group}?")
-        # Commit the offsets that were shown. A second reset could give others, because the topic's end may have moved.
+        # Commit the offsets that were shown. A second reset could differ, because the topic's end may have moved.
         if shares:
             await admin.alter_share_group_offsets(group, {where: after for where, (_, after) in planned.items()})
         else:
@@ -365,7 +365,7 @@ async def clone(
 
 
 def _report_absent(session: Session, group: str, there: Iterable[TopicPartition], topics: Iterable[str]) -> None:
-    """Report each topic in which the group has no offset, and make the command fail."""
+    """Report every topic in which the group has no offset, and make the command fail."""
     found = {where.topic for where in there}
     for name in topics:
         if name not in found:

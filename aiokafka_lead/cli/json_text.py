@@ -1,4 +1,4 @@
-"""Parses JSON without losing digits of numbers, and without failing for very large numbers."""
+"""JSON parsing that keeps all digits of numbers and accepts very large numbers."""
 
 from __future__ import annotations
 

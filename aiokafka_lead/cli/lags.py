@@ -1,4 +1,4 @@
-"""Computes the lag of consumer groups and share groups."""
+"""Lag of consumer groups and share groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE = 32
 """Maximum number of groups whose offsets are requested at the same time."""
 
 OTHER_GROUPS = ""
-"""Key, in place of a group id, for the error of brokers that did not answer and whose groups are unknown."""
+"""Key, instead of a group id, for the error of brokers that did not answer, so that their groups are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class _Places:
 
     def __init__(self, timeout_ms: float) -> None:
         self.timeout_ms = timeout_ms
-        """Time limit in ms of each request about groups."""
+        """Time limit in milliseconds of each request about groups."""
         self.committed: dict[str, dict[TopicPartition, int | None]] = {}
         self.holders: dict[str, dict[TopicPartition, str]] = {}
         self.counted: dict[tuple[str, TopicPartition], int | None] = {}
         self.failures: dict[str, KafkaError] = {}
 
     def within_reach(self, described: Mapping[str, object]) -> list[str]:
-        """Return the groups whose coordinators have answered. Store the errors of the other groups in `failures`."""
+        """Return the groups whose coordinators have responded. Store the errors of the other groups in `failures`."""
         away = {name: each for name, each in described.items() if isinstance(each, KafkaError) and is_away(each)}
         self.failures |= away
         return [name for name in described if name not in away]

@@ -1,4 +1,4 @@
-"""Filters records with regular expressions, and with conditions on fields of JSON."""
+"""Filters for records: regular expressions, and conditions on JSON fields."""
 
 from __future__ import annotations
 
@@ -100,7 +100,10 @@ def _in_bytes(option: str, expression: str) -> Callable[[bytes], bool]:
 
 
 def condition(text: str) -> Wanted:
-    """Return a predicate for a condition of ``--where``, such as ``value.amount > 10``. Raises `ConfigError`."""
+    """Return a predicate for a ``--where`` condition, such as ``value.amount > 10``.
+
+    Raises `ConfigError` if the condition is invalid.
+    """
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise ConfigError(
@@ -131,7 +134,7 @@ def _step(name: str, number: str, quoted: str) -> str | int:
 
 
 def _root(name: str) -> Callable[[Record], Any]:
-    """Return a function for the first name of a path. Keys, values and headers are JSON if possible, otherwise text."""
+    """Return a getter for the first name of a path. Keys, values and headers are JSON if possible, otherwise text."""
     if name in ("key", "value"):
         return lambda record: _content(record.key if name == "key" else record.value)
     if name == "headers":
@@ -170,7 +173,7 @@ def _at(found: Any, steps: Sequence[str | int]) -> Any:
 def _matches(text: str) -> Callable[[Any], bool]:
     """Return a predicate that searches for a regular expression, which may be in double quotes. Raises `ConfigError`.
 
-    A quoted expression that is valid JSON is decoded as JSON.
+    A quoted expression is decoded as JSON if it is valid JSON.
     """
     quoted = len(text) > 1 and text[0] == text[-1]
     if quoted and text[0] == "'":

@@ -1,4 +1,4 @@
-"""Reports topics and groups that do not exist, with suggestions, while the command continues with the others."""
+"""Reports of missing topics and groups, with similar names. The command continues with the other items."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def close_to(name: str, names: Iterable[str]) -> str:
 
 
 async def succeeded(session: Session, admin: AdminClient, call: Awaitable[Mapping[K, V]]) -> dict[K, V]:
-    """Return the results of an admin call without failed items, which are reported and make the command fail."""
+    """Return an admin call's results for the items that succeeded. Report the others, which make the command fail."""
     outcomes = await outcomes_of(call)
     await told(session, admin, _failures(outcomes))
     return {name: each for name, each in outcomes.items() if not isinstance(each, KafkaError)}
 
 
 async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], names: Iterable[str]) -> list[str]:
-    """Return the names for which an admin call without results succeeded. Reports the other names."""
+    """Return the names for which an admin call without results succeeded. Report the other names."""
     try:
         await call
     except KafkaError as error:
@@ -61,14 +61,14 @@ async def told(session: Session, admin: AdminClient, failures: Mapping[K, KafkaE
 
 
 def _name(item: object) -> str:
-    """Return the topic, group or resource that an item of an admin call is about."""
+    """Return the name of the topic, group or resource in an item of an admin call."""
     if isinstance(item, TopicPartition):
         return item.topic
     return item.name if isinstance(item, ConfigResource) else str(item)
 
 
 async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
-    """Return the error to raise. If topics or groups are missing, first report each failed item as `told` does."""
+    """Return the error to raise. If a topic or group is missing, first report every failed item (see `told`)."""
     failures = _failures(error.outcomes or {})
     if not any(isinstance(each, (UnknownTopicOrPartitionError, GroupIdNotFoundError)) for each in failures.values()):
         return error
@@ -91,7 +91,7 @@ async def missing_topic(admin: AdminClient, name: str) -> Failed:
 
 
 async def missing_group(session: Session, admin: AdminClient, name: str, otherwise: str) -> Failed:
-    """Return the error for a missing group, with similar names, or with the text ``otherwise`` if the group exists."""
+    """Return the error for a missing group, with similar names. If the group exists, the text is ``otherwise``."""
     known = await _groups(session, admin)
     return Failed(otherwise if name in known else _absent("group", name, known))
 
@@ -101,7 +101,7 @@ def _absent(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 async def listed_groups(session: Session, admin: AdminClient) -> tuple[list[GroupListing], KafkaError | None]:
-    """Return the groups, and an error if some brokers did not answer in time, whose groups are then missing."""
+    """Return the groups of the brokers that answered in time, and an error if any broker did not."""
     found: list[GroupListing] = []
     try:
         async for group in admin.list_groups(timeout_ms=session.options["request_timeout_ms"]):

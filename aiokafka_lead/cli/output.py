@@ -22,7 +22,7 @@ _MARK_WIDTH = 8
 """Number of columns for the mark of `Output.marked`."""
 
 _LOOK_EVERY_S = 0.25
-"""Interval of looks for the reader of standard output."""
+"""Interval of checks that standard output still has a reader."""
 
 _ANY_WIDTH = 1_000_000
 """Console width if the output is not a terminal, so that Rich never breaks a row."""
@@ -65,8 +65,8 @@ def _cell(value: Any) -> str:
 class Output:
     """Destination of a command's results and messages. With ``as_json``, results are JSON instead of tables.
 
-    Output is buffered until `drain`, which the end of a command calls. Commands that run for long call it in between as
-    well.
+    Output is buffered until `drain`, which is called at the end of the command. Long-running commands also call it in
+    between.
     """
 
     def __init__(self, *, as_json: bool) -> None:
@@ -216,7 +216,7 @@ class Output:
 
 
 def _console(stream: Any) -> Console:
-    terminal = stream.isatty()  # left to itself, Rich obeys FORCE_COLOR and writes control sequences into a file
+    terminal = stream.isatty()  # by default, Rich obeys FORCE_COLOR and writes control sequences even to files
     width = None if terminal else _ANY_WIDTH
     # Emoji would replace parts of addresses, such as ":a:" and ":1234:".
     return Console(file=stream, force_terminal=terminal, highlight=False, emoji=False, width=width)

@@ -24,7 +24,7 @@ NO_TIME = -1
 _LAST_MS = 2**63 - 1
 _DIGITS_OF_DATE = 8
 _DIGITS_OF_SECONDS = 10
-"""Numbers with 10 digits are seconds, of the years 2001 to 2286. As milliseconds they would be in early 1970."""
+"""Numbers with 10 digits count seconds, in the years 2001 to 2286. As milliseconds, they would be in early 1970."""
 
 _EPOCH = datetime(1970, 1, 1)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -33,7 +33,7 @@ _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def duration(text: str) -> timedelta:
-    """Parse a duration such as ``"2h"``, ``"1d12h"``, ``"90s"`` or ``"250ms"``. Raises `ConfigError`."""
+    """Parse a duration such as ``"2h"``, ``"1d12h"``, ``"90s"`` or ``"250ms"``. Raises `ConfigError` for other text."""
     if not _DURATION.fullmatch(text):
         raise ConfigError(f"{text!r} is not a duration such as 90s, 2h or 1d12h")
     try:
@@ -69,7 +69,7 @@ def moment_ms(text: str) -> int:
     """Return a time in milliseconds since 1970.
 
     ``text`` is a duration before now, an ISO 8601 time, or a number of milliseconds since 1970 (of seconds if it has 10
-    digits). Raises `ConfigError`.
+    digits). Raises `ConfigError` for other text.
     """
     if _DURATION.fullmatch(text):
         return max(0, int((time.time() - duration(text).total_seconds()) * 1000))
@@ -116,7 +116,7 @@ Record = ConsumerRecord[Any, Any]
 class Part:
     """Range of offsets to read in each partition, from ``first`` up to, but not including, ``last``.
 
-    If ``last`` is None, reading never ends. ``open`` contains the partitions that are not read to their end yet.
+    If ``last`` is None, reading never ends. ``open`` contains the partitions that have not been read to their end.
     """
 
     def __init__(
@@ -127,14 +127,14 @@ class Part:
     ) -> None:
         """Create a range.
 
-        ``counts`` maps topics to their present number of partitions. `grow` adds later partitions of these topics.
+        ``counts`` maps topics to their current number of partitions. `grow` adds later partitions of these topics.
         """
         self.first = first
         self.last = last
         self._counts = dict(counts or {})
         self.open = {where for where in first if last is None or first[where] < last[where]}
         self.total = None if last is None else sum(last[where] - first[where] for where in self.open)
-        """Number of offsets in the range, some of which may have no record; None if it has no end."""
+        """Number of offsets in the range, including offsets without a record; None if it has no end."""
 
     def begin(self, consumer: Consumer[Any, Any]) -> None:
         """Assign the partitions to the consumer, and seek to their starts."""
@@ -216,7 +216,7 @@ async def part_of(
 
 
 class _Reading:
-    """Partitions to read. Reports and removes partitions whose offsets cannot be requested."""
+    """Partitions to read. Partitions whose offsets cannot be requested are reported and removed."""
 
     def __init__(self, session: Session, admin: AdminClient, leaders: Mapping[TopicPartition, int]) -> None:
         self.partitions = list(leaders)
@@ -231,7 +231,7 @@ class _Reading:
         return {where: offset or 0 for where, offset in found.items()}
 
     async def offsets(self, at: int, *, committed: bool = False) -> dict[TopicPartition, int | None]:
-        """Return the offset of each partition at a time in ms, or None if the partition has no later record."""
+        """Return the offset of each partition at a time in milliseconds, or None if it has no later record."""
         if not self.partitions:
             return {}
         found = await outcomes_of(
@@ -285,7 +285,7 @@ async def _endings(reading: _Reading, place: str, ends: Mapping[TopicPartition, 
 async def _by_name_or_time(
     reading: _Reading, place: str, ends: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int] | None:
-    """Return the offsets for ``end`` or ``@TIME``; None for other notations."""
+    """Return the offsets for ``end`` or ``@TIME``, or None for other notations."""
     if place in ("end", "latest"):
         return ends
     if not place.startswith("@"):

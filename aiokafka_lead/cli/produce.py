@@ -31,10 +31,11 @@ _FORMS = ("text", "json", "hex", "base64")
 
 
 def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[str, Any]:
-    """Return the keyword arguments of `Producer.send` for a line of JSON. Raises `Failed`, which names the line.
+    """Return the keyword arguments of `Producer.send` for a line of JSON.
 
     ``by_schema`` contains ``"key"`` or ``"value"`` if that part is encoded with a schema. Its bytes are then always
-    JSON: a string keeps its quotes, unless it contains JSON, which becomes a `_JsonOrText`.
+    JSON: a string keeps its quotes, unless it contains JSON, which becomes a `_JsonOrText`. Raises `Failed`, which
+    names the line, if the line is invalid.
     """
     try:
         text = line.decode("utf-8-sig")
@@ -73,11 +74,11 @@ def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
     value = found.get(name)
     if encoded is not None:
         if value is not None:
-            raise ValueError(f"{name} and {name}_base64 exclude each other")
+            raise ValueError(f"{name} and {name}_base64 cannot be combined")
         return _from_base64(encoded)
     form = found.get(f"{name}_as")
     if form not in (None, *_FORMS):
-        raise ValueError(f"{name}_as is one of {', '.join(_FORMS)}, not {form!r}")
+        raise ValueError(f"{name}_as must be one of {', '.join(_FORMS)}, not {form!r}")
     if form in ("hex", "base64"):
         if not isinstance(value, str):
             raise ValueError(f"{name} must be a string, because {name}_as is {form}")
@@ -90,7 +91,7 @@ def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
 
 
 class _JsonOrText(bytes):
-    """JSON from a string that may also be a value itself, such as ``"42"`` for a schema of text."""
+    """JSON from a string that may also be the value itself, such as ``"42"`` for a schema of text."""
 
     quoted: bytes
     """The string in JSON."""
@@ -203,9 +204,9 @@ async def produce(
     """
     headers = [_header(text) for text in header or ()]
     if input_json and (key_separator is not None or key is not None):
-        raise ConfigError("--input-json excludes --key and --key-separator, because each line contains its key")
+        raise ConfigError("--input-json cannot be combined with --key or --key-separator: each line contains its key")
     if key is not None and key_separator is not None:
-        raise ConfigError("--key excludes --key-separator: give only one of them")
+        raise ConfigError("--key cannot be combined with --key-separator: give only one of them")
     if key_schema is not None and key is None and key_separator is None and not input_json:
         raise ConfigError("--key-schema needs keys: --key, --key-separator or --input-json")
     if register and key_schema is None and value_schema is None:

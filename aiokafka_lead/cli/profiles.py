@@ -1,7 +1,7 @@
-"""Reads the clients' options from the command line, the environment, a profile in a TOML file, and a password prompt.
+"""Options of the clients, from the command line, the environment, a profile in a TOML file, and a password prompt.
 
-The prompt has precedence over the command line, then follow the environment and the profile. Secrets are not accepted
-on the command line, because every user of the machine can read it.
+This is the order of precedence, except that the prompt comes first. Secrets are not accepted on the command line,
+because every user of the machine can read it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def options_of(
     ``settings`` are the values of ``--option``. ``ask`` prompts for the SASL password if it is not None. ``note``
     reports environment variables with the prefix that are not options.
     """
-    if profile == "":  # from an unset variable: another cluster may be meant than the one of the default profile
+    if profile == "":  # from an unset variable; the user may not mean the default profile's cluster
         raise ConfigError("the name of the profile is empty")
     options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), profile_path(environment))
     variables = {ENVIRONMENT_PREFIX + name.upper(): name for name in _FIELDS}
@@ -99,7 +99,7 @@ def options_of(
 
 
 def _is_open(name: str, text: str) -> bool:
-    """Return True if this value of a secret option contains no secret: a proxy URL without a password."""
+    """Return True if this value of a secret option contains no secret, such as a proxy URL without a password."""
     return name == "proxy_url" and "@" not in text
 
 

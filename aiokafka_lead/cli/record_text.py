@@ -1,4 +1,4 @@
-"""Formats records as text with a template, or as JSON that `produce --input-json` accepts."""
+"""Formatting of records as text with a template, or as JSON that `produce --input-json` accepts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _SINGLE = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "e": 27, "f": 12, "
 def unescaped(option: str, escape: str) -> bytes:
     r"""Return the bytes for an escape, given without its backslash.
 
-    ``\xff`` is a byte, and ``\u00ff`` a character in UTF-8. Raises `ConfigError`, which names ``option``.
+    ``\xff`` is a byte, and ``\u00ff`` a character in UTF-8. Raises `ConfigError`, which names ``option``, for an
+    invalid escape.
     """
     if escape in _SINGLE:
         return bytes((_SINGLE[escape],))
@@ -37,7 +38,10 @@ def unescaped(option: str, escape: str) -> bytes:
 
 
 def without_escapes(option: str, text: str) -> bytes:
-    """Return the bytes of a command-line argument with its escapes replaced. Raises `ConfigError`."""
+    """Return the bytes of a command-line argument with its escapes replaced.
+
+    Raises `ConfigError` for an invalid escape.
+    """
     made, end = b"", 0
     for found in ESCAPE.finditer(text):
         made += text[end : found.start()].encode("utf-8", "surrogateescape") + unescaped(option, found[1])
@@ -162,7 +166,7 @@ def template(text: str, key_as: str, value_as: str, out: Stdout) -> Callable[[Re
 
 
 def _shown(content: bytes, form: str) -> bytes:
-    """Return a key or value as ``--key-as`` or ``--value-as`` shows it."""
+    """Return a key or value in the form selected by ``--key-as`` or ``--value-as``."""
     if form == "hex":
         return content.hex().encode()
     if form == "base64":

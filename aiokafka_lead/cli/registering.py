@@ -1,4 +1,4 @@
-"""Registers asynchronous functions as commands, with the common options, an event loop and error messages."""
+"""Registration of asynchronous functions as commands, with common options, an event loop and error messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Compression = Annotated[
 
 _SHARED = "Cluster and output"
 _LAST_WORDS_S = 1.0
-"""Seconds for which a command that a signal has ended waits for slow readers of its output."""
+"""Seconds that a command ended by a signal waits for slow readers of its output."""
 
 
 def _shared(
@@ -177,7 +177,7 @@ def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
 
 
 def _report(error: BaseException, out: Output) -> None:
-    """Print the error unless it is a `Failed` without a text, whose failure was already reported."""
+    """Print the error unless it is a `Failed` without a text, whose failure has already been reported."""
     if str(error) or not isinstance(error, Failed):
         out.error(sentence(error))
 
@@ -203,7 +203,7 @@ async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
 
 
 def _joined(before: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the common options before and after the command. Those after it have precedence; lists are joined."""
+    """Merge the common options before and after the command. Those after it take precedence; lists are joined."""
     joined = {name: before.get(name) if value in (None, False) else value for name, value in here.items()}
     joined["option"] = [*(before.get("option") or ()), *(here["option"] or ())]
     return joined
@@ -211,7 +211,7 @@ def _joined(before: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any
 
 @contextmanager
 def _log(out: Output, *, verbose: bool) -> Iterator[None]:
-    """With ``verbose``, write the clients' log to stderr during a block; otherwise suppress it."""
+    """During a block, write the clients' log to stderr with ``verbose``, and suppress it otherwise."""
     log = logging.getLogger("aiokafka_lead")
     handler = logging.StreamHandler(out.stderr) if verbose else logging.NullHandler()
     level = log.level
@@ -247,8 +247,8 @@ def _ask(prompt: str) -> str:
 def _has_terminal() -> bool:
     """Return True if there is a terminal for `getpass`, which prefers the controlling terminal to standard input.
 
-    Without a terminal, getpass must not be used: it would read ahead, and the command would miss its first lines of
-    input.
+    Without a terminal, getpass must not be used, because it would read ahead and the command would miss its first lines
+    of input.
     """
     if os.name != "posix":
         return True

@@ -68,7 +68,7 @@ async def replay(
     """Write dead letters to their original topics again.
 
     The records are written without the headers that Consumer.run added. A record that became a dead letter several
-    times is written to the topic from which it came last. Dead letters are not deleted. Unless the next run starts at
+    times is written to the topic that it came from last. Dead letters are not deleted. Unless the next run starts at
     the end of this run (--offset), it writes the same records again.
     """
     if to is not None:
@@ -120,7 +120,7 @@ async def replay(
 
 
 def _death(record: ConsumerRecord[Any, Any]) -> dict[str, str]:
-    """Return the origin of a dead letter. If it was dead-lettered several times, the last headers count."""
+    """Return the origin of a dead letter. If the record was dead-lettered several times, the last headers count."""
     return {
         _NAMES[name]: content.decode(errors="replace")
         for name, content in record.headers

@@ -1,4 +1,4 @@
-"""Converts values of Avro and Protobuf to JSON and back; see docs/cli.md, "Schemas"."""
+"""Conversion of Avro and Protobuf values to JSON and back; see docs/cli.md, "Schemas"."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BRANCH = "-type"
 
 _DEFAULTS = "always_print_fields_with_no_presence"
 _WELL_KNOWN = "google.protobuf"
-"""Package of messages that may be something else than an object in JSON."""
+"""Package of messages whose JSON may be a value other than an object."""
 
 _NUMBERS = (int, float, Decimal)
 _LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
@@ -50,7 +50,7 @@ def plain(value: Any) -> Any:
 
 
 def _of_message(message: Any) -> Any:
-    """Return a message in Protobuf's JSON mapping, or field by field if it has no such form.
+    """Return a message in Protobuf's JSON mapping, or field by field if that mapping cannot represent it.
 
     The mapping cannot represent a time beyond the year 9999, an ``Any`` of an unknown type, NaN in a ``Value``, a
     proto2 string that is not UTF-8, and the largest ``float``.
@@ -82,7 +82,7 @@ def _json_options() -> dict[str, Any]:
     from google.protobuf.json_format import MessageToDict
 
     options = {"preserving_proto_field_name": True}
-    if _DEFAULTS in signature(MessageToDict).parameters:  # from 5.26 on
+    if _DEFAULTS in signature(MessageToDict).parameters:  # since protobuf 5.26
         options[_DEFAULTS] = True  # so that --where finds default values, which are not encoded
     return options
 
@@ -99,7 +99,7 @@ def _entry_of(field: Any) -> Any:
 
 
 def _misshown(message: Any) -> bool:
-    """Return whether ``MessageToDict`` would return the ``repr`` of bytes, or a float that ``Parse`` refuses."""
+    """Return True if ``MessageToDict`` would return the ``repr`` of bytes, or a float that ``Parse`` refuses."""
     return any(
         _misshown(each) if hasattr(each, "DESCRIPTOR") else _is_odd_text(part, each) or _is_largest(part, each)
         for field, content in message.ListFields()
@@ -108,7 +108,7 @@ def _misshown(message: Any) -> bool:
 
 
 def _is_largest(field: Any, content: Any) -> bool:
-    """Return whether a ``float`` would be rounded up to 3.4028235e+38, which is out of its range."""
+    """Return True if a ``float`` would be rounded up to 3.4028235e+38, which is out of its range."""
     return isinstance(content, float) and field.type == field.TYPE_FLOAT and abs(content) == _LARGEST_FLOAT
 
 
@@ -141,7 +141,7 @@ def _of_field(field: Any, content: Any) -> Any:
 
 
 def message_of(text: str, kind: Any) -> Any:
-    """Parse a Protobuf message of this class from JSON. Raises `SchemaContentError`."""
+    """Parse a Protobuf message of this class from JSON. Raises `SchemaContentError` if the JSON does not match."""
     from google.protobuf.json_format import Parse, ParseError
 
     if text.lstrip()[:1] in ("[", '"') and kind.DESCRIPTOR.file.package != _WELL_KNOWN:
@@ -179,7 +179,7 @@ class _OrNumber:
 
 
 class AvroJson:
-    """Converts JSON in the form of `plain` to values for Avro's writer, with a schema.
+    """Converter from JSON in the form of `plain` to values for Avro's writer, with a schema.
 
     In a union, the first matching branch is used, unless the JSON contains a record's name. With ``["bytes",
     "string"]``, a string that happens to be base64 therefore becomes bytes. If no branch matches, the JSON may name a

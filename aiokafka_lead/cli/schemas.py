@@ -1,4 +1,4 @@
-"""Converts keys and values between JSON and the formats of a schema registry."""
+"""Conversion of keys and values between JSON and the formats of a schema registry."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def registry_of(options: dict[str, Any]) -> SchemaRegistry:
         raise ConfigError("schema_registry_user and schema_registry_password must be set together")
     token = settings.schema_registry_token
     if user is not None and token is not None:
-        raise ConfigError("schema_registry_user and schema_registry_token exclude each other")
+        raise ConfigError("schema_registry_user and schema_registry_token cannot be combined")
     return SchemaRegistry(
         settings.schema_registry_url,
         basic_auth=None if user is None or password is None else (user, password),
@@ -85,7 +85,7 @@ class BadRecord(Failed):
 
 
 class AsJson:
-    """Decodes keys and values with the schemas with which they were written, and converts them to JSON."""
+    """Converter to JSON, which decodes keys and values with the schemas of their writers."""
 
     def __init__(self, registry: SchemaRegistry, *, keys: bool, values: bool) -> None:
         self._keys = keys
@@ -132,7 +132,7 @@ def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str
     """Return the original JSON text of a JSON Schema record, or None if the record has another format.
 
     Unlike encoding ``value`` again, this keeps all digits and escapes. Bytes in Avro or Protobuf are never JSON of the
-    same value. For example, an Avro string follows its length.
+    same value. For example, the length precedes an Avro string.
     """
     key, indexes = key_of(content, headers, is_key)
     try:
@@ -143,7 +143,7 @@ def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str
 
 
 class FromJson:
-    """Encodes JSON texts with a schema."""
+    """Encoder of JSON texts with a schema."""
 
     def __init__(self, serializer: SchemaSerializer[Any], convert: Callable[[str], Any] | None) -> None:
         """Create an encoder.
@@ -170,7 +170,7 @@ class FromJson:
 
 
 async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key: bool, register: bool) -> FromJson:
-    """Return the encoder for a value of ``--value-schema`` or ``--key-schema``. Raises `ConfigError`.
+    """Return the encoder for a value of ``--value-schema`` or ``--key-schema``. Raises `ConfigError` if it is invalid.
 
     ``given`` is a file (``.avsc``, ``.json`` or ``.proto``) or ``latest``. A Protobuf message type may follow after
     ``#``; the default is the first message type. With ``register``, the encoder registers the schema of a file.
@@ -207,7 +207,7 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
 
 def _avro_values(resolved: ResolvedSchema) -> Callable[[str], Any]:
     """Return a function that converts JSON texts to values for Avro's writer."""
-    # Times beyond Python's range are shown as numbers. Without this call, the writer would refuse these numbers.
+    # Times beyond Python's range are shown as numbers. Without this call, the writer would reject these numbers.
     keep_odd_times()
     return AvroJson(json.loads(resolved.schema.text), [json.loads(each.text) for _, each in resolved.references]).value
 

@@ -29,7 +29,7 @@ _FETCH_WAIT_MS = 500.0
 """Default of ``fetch_max_wait_ms``. A healthy broker may hold a fetch response for this time."""
 
 _START_TIMEOUT_MS = 10_000
-"""Default of ``request_timeout_ms`` in commands, shorter than in the clients because a person waits."""
+"""Default of ``request_timeout_ms`` in commands, shorter than in the clients because a person is waiting."""
 
 
 class Session:
@@ -66,7 +66,7 @@ class Session:
         self._failures.append(code)
 
     def raise_failures(self) -> None:
-        """Raise `Failed` if any item has failed. `ExitCode.LAG` has precedence, otherwise the first failure."""
+        """Raise `Failed` if any item has failed. `ExitCode.LAG` takes precedence over the first failure."""
         if self._failures:
             raise Failed(code=ExitCode.LAG if ExitCode.LAG in self._failures else self._failures[0])
 
@@ -76,7 +76,7 @@ class Session:
         return self.options["bootstrap_servers"]
 
     def config(self) -> ClientConfig:
-        """Return the validated options that all clients have in common. Raises `ConfigError`."""
+        """Return the validated options that all clients have in common. Raises `ConfigError` for an invalid option."""
         given = self._given(ClientConfig)
         return ClientConfig.from_options(given.pop("bootstrap_servers"), given)
 
@@ -121,11 +121,12 @@ class Session:
 
 _LOOK_EVERY_S = 0.25
 _PATIENCE_S = 1.5
-"""Shorter outages in seconds are not reported, for example during a leader election."""
+"""Shortest outage that is reported, in seconds. A leader election, for example, causes shorter ones."""
 
 _SILENCE_S = 2.0
-"""A connected broker counts as unreachable after this many seconds without a response, plus the wait of a fetch. Its
-process may be suspended, or the network may drop packets."""
+"""Seconds without a response, in addition to the wait of a fetch, after which a connected broker counts as unreachable.
+Its process may be suspended, or the network may be dropping packets.
+"""
 
 
 class HasClient(Protocol):
@@ -135,7 +136,7 @@ class HasClient(Protocol):
 
 
 class BrokerWatch:
-    """Reports unreachable brokers from the state of the clients' connections, without requests of its own."""
+    """Watch that reports unreachable brokers from the state of the clients' connections, without sending requests."""
 
     def __init__(self, note: Callable[[str], None], timeout_s: float | None, *, silence_s: float) -> None:
         """Create a watch without clients.
@@ -198,7 +199,7 @@ class BrokerWatch:
             raise Failed(text, ExitCode.UNREACHABLE)
 
     def _look_at_partitions(self) -> None:
-        """Report deleted topics, and partitions that do not advance. Otherwise they would seem to have no records."""
+        """Report deleted topics, and partitions that do not advance. Otherwise, they would seem to have no records."""
         found: dict[str, str] = {}
         for client in self._clients:
             if isinstance(client, Consumer) and not client._client.stopping:

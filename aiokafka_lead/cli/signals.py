@@ -1,4 +1,4 @@
-"""Ends a command at SIGINT, SIGTERM or SIGHUP by cancelling its work, which can then clean up."""
+"""Handling of SIGINT, SIGTERM and SIGHUP, which cancel a command's work so that it can clean up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 class Interrupted(BaseException):
     """A signal requested the end of the program.
 
-    The base class is not KeyboardInterrupt, for which Typer would choose the exit code.
+    The base class is not KeyboardInterrupt, because Typer would then choose the exit code.
     """
 
     def __init__(self, number: int) -> None:
@@ -47,7 +47,7 @@ def ignore_signals() -> None:
 
 @contextmanager
 def signals_raise() -> Iterator[None]:
-    """Raise `Interrupted` at signals during a block that blocks the event loop.
+    """Raise `Interrupted` on a signal during a block that blocks the event loop.
 
     The event loop would handle the signals only after the block.
     """
@@ -61,7 +61,7 @@ def signals_raise() -> Iterator[None]:
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
-    """Run a coroutine in an event loop. At a signal, cancel it, wait for its end, and raise `Interrupted`.
+    """Run a coroutine in an event loop. On a signal, cancel it, wait for its end, and raise `Interrupted`.
 
     A second Ctrl-C ends the process immediately.
     """
@@ -106,7 +106,7 @@ async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: any
 
 
 def _heeded() -> list[signal.Signals]:
-    """Return the signals to handle: those that the parent process does not ignore, as nohup ignores SIGHUP."""
+    """Return the signals to handle: those that the parent process does not ignore (nohup ignores SIGHUP)."""
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]

@@ -1,4 +1,4 @@
-"""Reads records, passwords and confirmations from standard input without blocking the end of the program."""
+"""Input of records, passwords and confirmations from standard input, which does not delay the program's exit."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def password() -> str:
 
 
 def _source() -> Callable[[int], bytes]:
-    """Return a function that reads up to a number of bytes, and returns as soon as any are available."""
+    """Return a function that reads up to a number of bytes and returns as soon as any are available."""
     buffer = cast("BufferedReader", sys.stdin.buffer)
     try:
         number = buffer.fileno()

@@ -43,7 +43,7 @@ codecs.register_error(JSON_ESCAPES, _json_escapes)
 
 
 class _Descriptor:
-    """Writes to a file descriptor in a thread, so that a slow reader does not block the event loop."""
+    """File descriptor that is written in a thread, so that a slow reader does not block the event loop."""
 
     def __init__(self, number: int) -> None:
         self.failure: OSError | None = None
@@ -57,7 +57,7 @@ class _Descriptor:
 
     @property
     def is_abandoned(self) -> bool:
-        """True if the reader is gone, which otherwise only the next write would show."""
+        """True if the reader is gone. Without this check, only the next write would show it."""
         if not hasattr(select, "poll"):  # on Windows
             return False
         state = select.poll()
@@ -73,7 +73,7 @@ class _Descriptor:
         self._jobs.put((content, written))
 
     def wait(self, timeout_s: float | None) -> None:
-        """Wait until everything is written, without an event loop. None waits without a limit."""
+        """Wait until everything has been written, without an event loop. None means no time limit."""
         if self._jobs is not None:
             written = Event()
             self.put(b"", written.set)
@@ -89,7 +89,10 @@ class _Descriptor:
         await written.wait()
 
     def write(self, content: bytes | bytearray) -> None:
-        """Write bytes in the calling thread. After a failure, which `failure` stores, further calls have no effect."""
+        """Write bytes in the calling thread.
+
+        After a failure, which is kept in `failure`, further calls have no effect.
+        """
         if self.failure is not None:
             return
         left = memoryview(content)
@@ -218,10 +221,10 @@ class Stderr:
             await self._descriptor.write_in_thread(b"")
 
     def close(self, timeout_s: float | None) -> None:
-        """Like `drain`, at the end of the program, without an event loop. None waits without a limit."""
+        """Wait as `drain` does, but without an event loop, at the end of the program. None waits without a limit."""
         if self._descriptor is not None:
             self._descriptor.wait(timeout_s)
 
 
 def _nothing() -> None:
-    """Do nothing once a text is written."""
+    """Do nothing after a text has been written."""

@@ -22,7 +22,7 @@ _SHOWN = 15
 """Maximum number of rows in each table if the output is not a terminal."""
 
 _OTHER_LINES = 9
-"""Number of lines without rows: a title, column names and a blank line for each of the three tables."""
+"""Number of lines other than rows: a title, column names and a blank line for each of the three tables."""
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +40,7 @@ class Look:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     lags: dict[str, int] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)
-    """Groups with partitions whose end is unknown, so that their lag is larger."""
+    """Groups whose lag is larger than shown, because the ends of some partitions are unknown."""
 
     @cached_property
     def partitions(self) -> set[TopicPartition]:
@@ -111,7 +111,7 @@ def _moved(before: Look, now: Look) -> int:
 
 
 def _written(before: Look, now: Look, where: TopicPartition) -> int:
-    """Return the number of records written to a partition between two looks; 0 if either end is unknown."""
+    """Return the number of records written to a partition between two samples, or 0 if either end is unknown."""
     end = now.ends.get(where, 0)
     first = before.ends.get(where)
     if first is None:
@@ -170,7 +170,7 @@ def _screen(session: Session, shown: dict[str, Any]) -> RenderableType:
 
 
 def _shares(wanted: list[int], lines: int | None) -> list[int]:
-    """Return the number of rows to show of each table, dividing the lines of the screen evenly among the tables."""
+    """Return the number of rows to show in each table. The lines of the screen are divided evenly among the tables."""
     if lines is None:
         return [min(each, _SHOWN) for each in wanted]
     given = [0] * len(wanted)

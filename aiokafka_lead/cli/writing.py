@@ -1,4 +1,4 @@
-"""Writes the records of `produce`, `copy` and `replay`, and reports failures and the number of records written."""
+"""Writer for `produce`, `copy` and `replay`, with reports of failures and of the number of records written."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Place = tuple[TopicPartition, int]
 """A record's partition and offset."""
 
 _IN_FLIGHT = 10_000
-"""Maximum number of unacknowledged records; ``buffer_memory`` limits their size."""
+"""Maximum number of unacknowledged records. ``buffer_memory`` limits their size."""
 
 _CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
-"""Seconds to wait for a missing topic, by the value of ``auto.create.topics.enable``."""
+"""Seconds to wait for a missing topic, for each value of ``auto.create.topics.enable``."""
 
 _MAYBE_CREATED_WITHIN_S = 0.7
 """Seconds to wait for a missing topic if ``auto.create.topics.enable`` is unknown."""
@@ -48,10 +48,10 @@ async def writing(
 ) -> AsyncIterator[Writing[P]]:
     """Run a block that writes records, and wait at its end until all of them are acknowledged.
 
-    A failed record cancels the block, which may wait for input, and raises `Failed` after a report of the number of
-    records written. Each record has a *source*, for example the number of its line; ``name`` returns the source's name
-    for messages. ``acknowledged`` is called with the sources of acknowledged records, in order, until a record fails.
-    ``progress`` is called repeatedly with the number of records written.
+    If a record fails, the block is cancelled, even while it waits for input. `Failed` is raised after a report of the
+    number of records written. Each record has a *source*, for example the number of its line; ``name`` returns the
+    source's name for messages. ``acknowledged`` is called with the sources of acknowledged records, in order, until a
+    record fails. ``progress`` is called repeatedly with the number of records written.
     """
     made = Writing(producer, name, acknowledged, progress)
     try:
@@ -77,7 +77,7 @@ async def writing(
 
 
 def at_offset(place: Place) -> str:
-    """Return the name for messages of a source that is a record in a topic."""
+    """Return the name, in messages, of a source that is a record in a topic."""
     where, offset = place
     return f"{where.topic}-{where.partition} at offset {offset}"
 
@@ -172,7 +172,7 @@ class Writing(Generic[P]):
         self._settled.set()
 
     def _refused(self) -> list[tuple[P, KafkaError]]:
-        """Return the records that brokers refused, without records that failed only because they shared a batch."""
+        """Return the records that brokers rejected, without records that failed only because they shared a batch."""
         failed = [(source, delivery.exception()) for source, delivery in self._pending if delivery.done()]
         return [(source, error) for source, error in failed if error is not None and not error.collateral]
 

@@ -1,4 +1,4 @@
-"""Interface of aiokafka, with which programs written for aiokafka run unchanged.
+"""aiokafka's interface, so that programs written for aiokafka run unchanged.
 
     import aiokafka_lead.compat
 

@@ -151,7 +151,7 @@ class AIOKafkaClient(Startable):
         api_version: object = None,
         **options: Any,
     ) -> None:
-        """Check the options, without connecting. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError for an invalid option."""
         deprecated(loop, api_version)
         unknown = sorted(options.keys() - CLIENT.keys())
         if unknown:
@@ -173,7 +173,10 @@ class AIOKafkaClient(Startable):
         return f"<AIOKafkaClient client_id={self._client_id}>"
 
     async def bootstrap(self) -> None:
-        """Connect and fetch metadata. Raises `KafkaConnectionError`. May be called again, also after `close`."""
+        """Connect and fetch metadata. May be called again, also after `close`.
+
+        Raises `KafkaConnectionError` if no bootstrap server can be used.
+        """
         await self._start_native()
 
     def _connections(self) -> Client:
@@ -189,7 +192,7 @@ class AIOKafkaClient(Startable):
 
     @property
     def hosts(self) -> list[tuple[str, int]]:
-        """Return the bootstrap servers."""
+        """Bootstrap servers, as pairs of a host and a port."""
         return list(self._native.config.bootstrap_servers)
 
     def get_random_node(self) -> int | None:

@@ -38,12 +38,12 @@ class ClusterMetadata:
 
     @property
     def cluster_id(self) -> str | None:
-        """Return the cluster's id, or None until a broker has reported it."""
+        """The cluster's id, or None until a broker has reported it."""
         return self._client.metadata.snapshot.cluster_id
 
     @property
     def controller(self) -> BrokerMetadata | None:
-        """Return the broker that accepts requests for the controller, or None if it is unknown."""
+        """Broker that accepts requests for the controller, or None if it is unknown."""
         return self.broker_metadata(self._client.metadata.snapshot.controller_id)
 
     def brokers(self) -> set[BrokerMetadata]:

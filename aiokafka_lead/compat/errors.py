@@ -1,6 +1,6 @@
 """Errors with aiokafka's names.
 
-Most are aliases of the errors of `aiokafka_lead`, so both names catch an error. Errors without such an equivalent are
+Most are aliases of the errors of `aiokafka_lead`, so either name catches the error. Errors without an equivalent are
 subclasses of `KafkaError`, except `ConsumerStoppedError` and `IllegalOperation`. This module also adds aiokafka's
 attributes to the classes of `aiokafka_lead`: ``errno``, ``invalid_metadata``, ``description`` and, on the classes,
 ``message``.
@@ -63,7 +63,7 @@ class TooManyInFlightRequests(KafkaError):
 
 
 class StaleMetadata(KafkaError):
-    """The client's metadata is out of date."""
+    """The client's metadata is stale."""
 
     retriable = True
     refreshes_metadata = True

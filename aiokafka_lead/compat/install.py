@@ -59,7 +59,7 @@ _PACKAGES = {name.rpartition(".")[0] for name in _HOMES}
 
 
 def install() -> None:
-    """Make ``import aiokafka``, and imports of its modules, import this package in the whole process.
+    """Make ``import aiokafka`` and imports of its modules import this package, in the whole process.
 
     Call this before the first import of aiokafka. It may be called again. Raises RuntimeError if aiokafka itself is
     already imported, because names imported from it could not be replaced.

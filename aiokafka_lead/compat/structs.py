@@ -45,7 +45,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """Committed offset, and the text that is stored with it."""
+    """Committed offset, and the text stored with it."""
 
     offset: int
     metadata: str

@@ -1,4 +1,4 @@
-"""Small helpers that several classes of this package use."""
+"""Helpers that several classes of this package share."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def deprecated(loop: asyncio.AbstractEventLoop | None, api_version: object) -> a
 
 
 def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Check offsets to commit, which are ints or (offset, metadata), and convert them.
+    """Check and convert offsets to commit, which are ints or tuples (offset, metadata).
 
-    Raises ValueError or TypeError.
+    Raises ValueError or TypeError for invalid offsets.
     """
     if not offsets or not isinstance(offsets, dict):
         raise ValueError(offsets)
@@ -84,7 +84,7 @@ def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[Top
 
 
 def parse_kafka_version(api_version: str) -> tuple[int, int, int]:
-    """Parse a version of Kafka from 0.9 to 2.x to a tuple, which programs can compare. Raises ValueError."""
+    """Parse a version of Kafka from 0.9 to 2.x to a tuple, which programs can compare. Raises ValueError for others."""
     if re.fullmatch(r"[0-9]+\.[0-9]+(\.[0-9]+)?", api_version) is None:
         raise ValueError(api_version)
     major, minor, patch = (*map(int, api_version.split(".")), 0)[:3]

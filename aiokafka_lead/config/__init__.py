@@ -1,8 +1,8 @@
 """Options of the clients: public types (`options`), defaults, checks, and frozen configurations.
 
-Options have the names of aiokafka. Options that aiokafka lacks have the names of the Java client, in snake case.
-Defaults are the same as in the Java client (4.x). The values are checked when a client is created, so mistakes are
-reported before the client connects.
+Options have aiokafka's names. Options that aiokafka lacks have the Java client's names, in snake case. Defaults are the
+same as in the Java client (4.x). The values are checked when a client is created, so mistakes are reported before the
+client connects.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a type of options when it is first used, because most programs need none at run time."""
+    """Import an option type when it is first used, because most programs need none at run time."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(".options", __name__), name)
@@ -98,7 +98,7 @@ def _assignors(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _assignor_name(option_name: str, assignor: Any) -> str:
-    """Check a custom assignor (`GroupAssignor`), and return its name."""
+    """Check a custom assignor (`GroupAssignor`) and return its name."""
     methods = (getattr(assignor, method, None) for method in ("assign", "user_data"))
     if isinstance(assignor, type) or not hasattr(assignor, "cooperative") or not all(map(callable, methods)):
         raise ConfigTypeError(f"{option_name} must contain names or assignors (GroupAssignor), not {assignor!r}")
@@ -123,7 +123,7 @@ _OF_EACH_CLIENT = ("client_id", "close_timeout_ms")
 
 
 class ClientConfig(SecurityConfig):
-    """The options of `ClientOptions`, which describes them, after their checks."""
+    """Checked values of the options that `ClientOptions` describes."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(kw_only=True, metadata={"check": server_list})
     proxy_url: Secret | None = option(None, optional(proxy_url), secret=True)
@@ -190,9 +190,9 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def _with_checked_files(cls, given: dict[str, Any]) -> Self:
-        """Check options whose certificate files were checked for another client.
+        """Check options whose certificate files have already been checked for another client.
 
-        The files are not read again, because another program may be replacing them now.
+        The files are not read again, because another program may be replacing them.
         """
         hide_secrets(cls, given)
         return build(cls, cls._settle(given))
@@ -214,14 +214,14 @@ class ClientConfig(SecurityConfig):
 
     @property
     def refused_login_ms(self) -> float:
-        """Time in milliseconds for which brokers may refuse a login that has worked before.
+        """Time in milliseconds during which brokers may reject a login that has worked before.
 
         After this time, the error is final.
         """
         return self.request_timeout_ms
 
     def shared(self) -> tuple[list[str], dict[str, Any]]:
-        """Return the bootstrap servers and the options with which another client reaches the same cluster."""
+        """Return the bootstrap servers and the options that another client needs to reach the same cluster."""
         servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap_servers]
         names = {field.name for field in dataclasses.fields(ClientConfig)} - {"bootstrap_servers"}
         return servers, {name: getattr(self, name) for name in names}
@@ -233,7 +233,7 @@ class ClientConfig(SecurityConfig):
         self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
         self._check_security()
         if self.proxy_url is not None and self.connect is not None:
-            raise ConfigError("proxy_url and connect exclude each other")
+            raise ConfigError("proxy_url and connect cannot be combined")
         self._first_at_most_longest("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms")
         if self.sasl_mechanism == "OAUTHBEARER":
             from ..oidc.endpoint import settle_provider
@@ -246,7 +246,7 @@ class ClientConfig(SecurityConfig):
 
 
 class ProducerConfig(ClientConfig):
-    """The options of `ProducerOptions`, after their checks. ``acks`` is -1 for "all"."""
+    """Checked values of the options that `ProducerOptions` describes. ``acks`` is -1 for "all"."""
 
     acks: int = option(-1, _acks)
     enable_idempotence: bool = option(True, boolean)
@@ -314,7 +314,7 @@ class ProducerConfig(ClientConfig):
 
 
 class ConsumerConfig(ClientConfig):
-    """The options of `ConsumerOptions`, after their checks."""
+    """Checked values of the options that `ConsumerOptions` describes."""
 
     group_id: str | None = option(None, optional(short_text))
     group_instance_id: str | None = option(None, optional(short_text))
@@ -389,7 +389,7 @@ class ConsumerConfig(ClientConfig):
 
 
 class AdminConfig(ClientConfig):
-    """The options of `AdminOptions`, after their checks."""
+    """Checked values of the options that `AdminOptions` describes."""
 
     default_api_timeout_ms: float = option(60_000, milliseconds())
 

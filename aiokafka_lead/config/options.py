@@ -91,7 +91,7 @@ class OAuthOptions(TypedDict, total=False):
     sasl_login_refresh_window_jitter: float
     """Maximum random addition to ``sasl_login_refresh_window_factor`` (0.05)."""
     sasl_login_refresh_min_period_seconds: float
-    """Minimum time in seconds for which a token is used. Ignored for a token with a shorter lifetime (60)."""
+    """Minimum time in seconds that a token is used. Ignored for a token with a shorter lifetime (60)."""
     sasl_login_refresh_buffer_seconds: float
     """Minimum remaining lifetime in seconds at which a token is renewed. Ignored for a token with a shorter lifetime
     (300)."""
@@ -154,8 +154,8 @@ class ClientOptions(SecurityOptions, total=False):
     """Coroutine function that takes a host and a port and returns a connected ``socket.socket``, for example through a
     tunnel (None)."""
     bootstrap_resolve_timeout_ms: float
-    """Time for which `start` waits until the name of a bootstrap server resolves. With 0, `start` fails immediately (0,
-    KIP-909)."""
+    """Maximum time that `start` waits for the name of a bootstrap server to resolve. With 0, `start` fails immediately
+    (0, KIP-909)."""
     client_id: str
     """Name of this client in brokers' logs and quotas (``"aiokafka-lead"``)."""
     request_timeout_ms: float
@@ -191,7 +191,7 @@ class ClientOptions(SecurityOptions, total=False):
     metadata_recovery_rebootstrap_trigger_ms: float
     """Time without metadata after which the client bootstraps again (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
-    """Check that connections lead to the intended broker and cluster. From Kafka 4.4 on, brokers refuse misrouted
+    """Check that connections lead to the intended broker and cluster. From Kafka 4.4 on, brokers reject misrouted
     connections; older brokers are asked for their cluster id. No effect if ``metadata_recovery_strategy`` is ``"none"``
     (True, KIP-1242)."""
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
@@ -229,12 +229,12 @@ class ProducerBaseOptions(ClientOptions, total=False):
     """Maximum size in bytes of a batch that waits behind another request to its broker or cannot be sent yet. If only
     ``batch_size`` is given, this option has the same value, so no batch exceeds ``batch_size`` (262144)."""
     linger_ms: float
-    """Time for which a batch waits for more records (5)."""
+    """Maximum time that a batch waits for more records (5)."""
     buffer_memory: int
     """Memory limit in bytes for all unacknowledged records (32 MiB)."""
     max_block_ms: float
-    """Time for which ``send`` may wait for metadata and buffer memory. Also the default timeout of calls about
-    transactions (60000)."""
+    """Maximum time that ``send`` waits for metadata and buffer memory. Also the default timeout of transaction calls
+    (60000)."""
     max_request_size: int
     """Maximum size of a request in bytes, and therefore of a record (1048576)."""
     delivery_timeout_ms: float
@@ -280,7 +280,7 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     """Options of `Consumer` except the deserializers. Times are in milliseconds."""
 
     group_id: str | None
-    """Consumer group to join, or for which to commit offsets. None means no group (None)."""
+    """Consumer group to join, or to commit offsets for. None means no group (None)."""
     group_instance_id: str | None
     """Name of the member that stays the same after a restart, for static membership (None, KIP-345)."""
     group_protocol: Literal["classic", "consumer", "auto"]
@@ -300,7 +300,7 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     max_poll_interval_ms: float
     """Time without a read after which the consumer leaves its group (300000)."""
     rebalance_timeout_ms: float | None
-    """Time for which a rebalance waits until the application has handled the records that it holds. None means
+    """Maximum time that a rebalance waits for the application to handle the records that it holds. None means
     ``max_poll_interval_ms`` (None)."""
     enable_auto_commit: bool
     """Commit the offsets of delivered records periodically (True)."""
@@ -330,8 +330,8 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     max_partition_fetch_bytes: int
     """Maximum number of bytes per partition in a fetch response (1048576)."""
     max_poll_records: int | None
-    """Maximum number of records returned by ``getmany``; None means all that are available. Also the number of records
-    up to which ``batches`` joins batches of a partition's log; None means 500 (None)."""
+    """Maximum number of records returned by ``getmany``; None means all that are available. ``batches`` also joins the
+    batches of a partition's log up to this number of records; None then means 500 (None)."""
     max_decompressed_batch_bytes: int
     """Maximum decompressed size of a batch in bytes, and maximum size of its record objects. A larger batch raises
     `BatchTooLargeError` (268435456)."""

@@ -58,13 +58,13 @@ class HandlingOptions(TypedDict, total=False):
     skips the record and logs a warning, and ``"dead_letter"`` sends it to ``dead_letter_topic``. None means
     ``"dead_letter"`` if there is such a topic, and otherwise ``"raise"`` (None)."""
     refusal_patience_ms: float
-    """Time for which a run keeps retrying while brokers refuse the login, or access to a topic, the group, the
-    transactional id or the cluster. A broker that has just started may refuse them for a while. With 0, the first
-    refusal ends `run`, as in Java's clients (0)."""
+    """Time that `run` keeps retrying while brokers reject the login, or deny access to a topic, the group, the
+    transactional id or the cluster. A broker that has just started may do so for a while. With 0, the first such error
+    ends `run`, as in Java's clients (0)."""
     registry_patience_ms: float | None
-    """Time for which records wait for a schema registry that is unreachable or refuses the client. While they wait, no
-    attempts are counted, no record becomes a dead letter, and ``health()`` reports the problem. After that time, `run`
-    ends with a `HandlerError`. None means no limit (None)."""
+    """Maximum time that records wait for a schema registry that is unreachable or rejects the client. While they wait,
+    no attempts are counted, no record becomes a dead letter, and ``health()`` reports the problem. After that time,
+    `run` ends with a `HandlerError`. None means no limit (None)."""
     stop_on_signals: bool
     """Stop the consumer on SIGTERM or SIGINT: running handlers end, finished records are committed or acknowledged, and
     `run` returns, all within ``close_timeout_ms`` (10000 if that is None). A second signal cancels the handlers, and

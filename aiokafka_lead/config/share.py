@@ -67,7 +67,7 @@ class ShareConsumerOptions(ShareConsumerBaseOptions, total=False):
 
 
 class ShareConsumerConfig(ClientConfig):
-    """The options of `ShareConsumerOptions`, after their checks."""
+    """Checked values of the options that `ShareConsumerOptions` describes."""
 
     group_id: str = option("", short_text)
     client_rack: str | None = option(None, optional(short_text))

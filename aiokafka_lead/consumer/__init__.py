@@ -47,7 +47,7 @@ class Consumer(ConsumerBase[K, V]):
 
     With ``group_id``, the consumer is a member of that group, and the group distributes the partitions of the topics
     among its members. Without a group, it reads all partitions of the topics, including partitions that are added
-    later. `assign` selects partitions by hand instead. The consumer is then not a member, but with ``group_id`` it
+    later. `assign` selects partitions explicitly instead. The consumer is then not a member, but with ``group_id`` it
     still begins at the group's committed offsets. `ConsumerOptions` describes the options.
 
     Keys and values are bytes, unless ``key_deserializer`` and ``value_deserializer`` convert them. A missing key or
@@ -78,8 +78,8 @@ class Consumer(ConsumerBase[K, V]):
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster and begin to fetch records.
 
-        With ``wait``, the call returns when each partition to read has a position, so "latest" means the end of the log
-        at that time. A member of a group waits for its first assignment (which may be empty), for
+        By default, the call returns when each partition to read has a position, so "latest" means the end of the log at
+        that time. A member of a group waits for its first assignment (which may be empty), for
         ``on_partitions_assigned``, and for the positions. The call does not wait for topics and partitions that do not
         exist.
 
@@ -87,7 +87,7 @@ class Consumer(ConsumerBase[K, V]):
         rebalance is slow or a partition has no leader. The call then logs a warning with the missing positions and
         returns, and the consumer looks up the positions in the background.
 
-        Without ``wait``, the call returns immediately, and the consumer keeps trying to connect in the background.
+        If ``wait`` is False, the call returns immediately, and the consumer keeps trying to connect in the background.
         Reads wait for the connection.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used within
@@ -111,9 +111,9 @@ class Consumer(ConsumerBase[K, V]):
         missing partitions or the current step of the group. The consumer continues in the background, so the call may
         be repeated.
 
-        Raises the error with which the consumer or its membership has failed, `ClientClosedError` when the consumer is
-        stopped, and `IllegalStateError` in a callback of a rebalance listener, because the assignment is complete only
-        after that callback.
+        Raises the error that ended the consumer or its membership, `ClientClosedError` when the consumer is stopped,
+        and `IllegalStateError` in a callback of a rebalance listener, because the assignment is complete only after
+        that callback.
         """
         given = arguments.TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
@@ -205,7 +205,7 @@ class Consumer(ConsumerBase[K, V]):
         return subscription.topics if subscription.kind is SubscriptionKind.TOPICS else frozenset()
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions to read; for a member of a group, the partitions that it owns now.
+        """Return the partitions to read; for a member of a group, the partitions that it currently owns.
 
         In `run` with ``retry_topics``, the result includes the same partitions of the retry topics.
         """
@@ -368,8 +368,8 @@ class Consumer(ConsumerBase[K, V]):
         records are delivered again, even to a task that continues to read from this consumer.
 
         Raises `HandlerError` for a record whose ``retries`` are exhausted, if there is no ``dead_letter_topic`` or the
-        dead letter was refused. Raises `ConfigTypeError` for a handler that has an unknown parameter or is not async; a
-        handler that is not async may be detected only at its first call. Also raises any error that prevents reading.
+        dead letter was rejected. Raises `ConfigTypeError` for a handler that has an unknown parameter or is not async;
+        the latter may be detected only at the first call. Also raises any error that prevents reading.
 
         To read and write exactly once, pass a started `Producer` with a ``transactional_id``, or a
         `TransactionPipeline`, as ``exactly_once``:
@@ -551,9 +551,9 @@ class Consumer(ConsumerBase[K, V]):
         only if other partitions were taken away after their records had been returned.
 
         Raises `UnknownTopicOrPartitionError` for a partition that no longer exists, after the other offsets were
-        stored. Also raises another error of the broker for a refused offset, `IllegalStateError` without a
-        ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``). After an
-        error or a cancellation, some offsets may be stored, and it is safe to commit them again.
+        stored. Also raises the broker's error for a rejected offset, `IllegalStateError` without a ``group_id``, and
+        `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``). After an error or a
+        cancellation, some offsets may be stored, and it is safe to commit them again.
         """
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
         timeout_ms = self._usable(timeout_ms)
@@ -567,7 +567,7 @@ class Consumer(ConsumerBase[K, V]):
         The partition need not be assigned. The call waits until no open transaction would change the offset (KIP-447).
 
         Raises `IllegalStateError` without a ``group_id``, `RequestTimedOutError` after ``timeout_ms`` (default:
-        ``default_api_timeout_ms``), and the broker's error if it refuses the request, such as
+        ``default_api_timeout_ms``), and the broker's error if it rejects the request, such as
         `GroupAuthorizationFailedError`.
         """
         tp = arguments.topic_partition("partition", partition)
@@ -580,7 +580,7 @@ class Consumer(ConsumerBase[K, V]):
 
         Use it after an aborted transaction whose offsets were sent with `Producer.send_offsets_to_transaction`, because
         the records of that transaction must be read again. After `Transaction.send_offsets` and
-        `Transaction.commit_batch`, the consumer goes back by itself.
+        `Transaction.commit_batch`, the consumer returns to them automatically.
 
         A partition without a committed offset returns to the position at which reading began. Fetched records that were
         not returned are discarded. Returns when the offsets are known, at most after ``timeout_ms`` (default:

@@ -28,9 +28,9 @@ class KafkaError(Exception):
     - ``retriable``: True if the same call may succeed later.
     - ``broker``: the broker that was tried, as ``"1 (host:9092)"``, or None.
     - ``api``: the name of the request that got no response, or None.
-    - ``collateral``: True for a record that was not written because brokers refused other records of its batch. The
-      errors of the refused records contain the reason.
-    - ``outcomes``: for an admin call about several items, a dict from each item to its result or its error. Otherwise
+    - ``collateral``: True for a record that was not written because brokers rejected other records of its batch. The
+      errors of the rejected records contain the reason.
+    - ``outcomes``: for an admin call for several items, a dict from each item to its result or its error. Otherwise
       None.
     """
 
@@ -40,7 +40,7 @@ class KafkaError(Exception):
     api: str | None = None
     collateral: bool = False
     outcomes: Mapping[Any, Any] | None = None
-    """The value or the error of each item, for an admin call about several items. None for other calls."""
+    """The value or the error of each item, for an admin call for several items. None for other calls."""
 
     def __init__(self, message: str = "", *, broker: str | None = None) -> None:
         text = one_line(message or (type(self).__doc__ or type(self).__name__).partition("\n")[0])
@@ -87,7 +87,7 @@ def _restored(kind: type[KafkaError] | int, args: tuple[Any, ...]) -> KafkaError
 
 
 def own_copy(error: E) -> E:
-    """Return a copy of a stored error that can be raised, so that the stored error does not collect tracebacks."""
+    """Return a copy of a stored error for raising, so that the stored error does not collect tracebacks."""
     own = type(error).__new__(type(error), *error.args)
     own.__dict__.update(error.__dict__)
     if "__notes__" in own.__dict__:
@@ -110,15 +110,15 @@ _BY_CODE: dict[int, type[BrokerError]] = {}
 
 
 class RetriableBrokerError(BrokerError):
-    """A broker's error after which the same request may succeed later (Java: ``RetriableException``)."""
+    """A broker error after which the same request may succeed later (Java: ``RetriableException``)."""
 
     retriable = True
 
 
 class InvalidMetadataError(RetriableBrokerError):
-    """A broker's error that shows stale client metadata (Java: ``InvalidMetadataException``).
+    """A broker error that may indicate stale metadata in the client (Java: ``InvalidMetadataException``).
 
-    The client requests new metadata and retries by itself.
+    The client requests new metadata and retries automatically.
     """
 
     refreshes_metadata = True

@@ -1,8 +1,8 @@
-"""Errors that this client detects: of connections, groups, transactions and handlers.
+"""Errors that this client detects, in connections, groups, transactions and handlers.
 
-Errors of transactions are described in KIP-98, KIP-890 and KIP-1050. One of them comes from brokers and is in another
-module: `ProducerFencedError` means that another producer has taken over the transactional id, so this producer must
-stop.
+KIP-98, KIP-890 and KIP-1050 describe the transaction errors. One of them comes from brokers and is defined in
+`aiokafka_lead.errors.group`: `ProducerFencedError` means that another producer has taken over the transactional id, so
+this producer must stop.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class CommitFailedError(KafkaError):
     """The consumer does not own these partitions, or has lost them.
 
     The offsets were not committed, and repeating the commit cannot help. The new owner of the partitions gets the
-    records again. Continue to read: the consumer returns records of the partitions that it owns now.
+    records again. Continue to read: the consumer returns records of the partitions that it currently owns.
     """
 
 

@@ -143,7 +143,7 @@ class OperationNotAttemptedError(BrokerError):
 
 
 class SaslAuthenticationFailedError(BrokerError):
-    """The broker refused the credentials."""
+    """The broker rejected the credentials."""
 
     code = 58
 
@@ -263,7 +263,7 @@ class InconsistentClusterIdError(BrokerError):
 
 
 class IneligibleReplicaError(BrokerError):
-    """A replica in the request is not eligible to be in sync."""
+    """The new ISR in the request contains an ineligible replica."""
 
     code = 107
 
@@ -281,7 +281,7 @@ class MismatchedEndpointTypeError(BrokerError):
 
 
 class UnsupportedEndpointTypeError(BrokerError):
-    """The kind of endpoint is not supported."""
+    """The type of endpoint is not supported."""
 
     code = 115
 

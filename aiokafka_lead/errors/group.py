@@ -141,7 +141,7 @@ class InvalidProducerEpochError(BrokerError):
 
 
 class InvalidTxnStateError(BrokerError):
-    """The coordinator refused the request because of the transaction's state."""
+    """The coordinator rejected the request because of the transaction's state."""
 
     code = 48
 
@@ -207,7 +207,7 @@ class FencedInstanceIdError(BrokerError):
 
 
 class GroupSubscribedToTopicError(BrokerError):
-    """The group is subscribed to the topic whose offsets should be deleted."""
+    """The offsets cannot be deleted, because the group is subscribed to the topic."""
 
     code = 86
 
@@ -261,7 +261,7 @@ class TransactionAbortableError(BrokerError):
 
 
 class InvalidRecordStateError(BrokerError):
-    """The record cannot be acknowledged in its current state (share group)."""
+    """The record of a share group cannot be acknowledged in its current state."""
 
     code = 121
 

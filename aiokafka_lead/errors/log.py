@@ -158,7 +158,7 @@ class TopicAlreadyExistsError(BrokerError):
 
 
 class InvalidPartitionsError(BrokerError):
-    """The number of partitions is below one, or not above the present number."""
+    """The number of partitions is below one, or not above the current number."""
 
     code = 37
 

@@ -1,4 +1,4 @@
-"""Errors of reads at a position in a partition, and errors of schemas and their registry."""
+"""Errors at a consumer's position in a partition, and errors of schemas and schema registries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PartitionReadError(KafkaError):
         self.topic = topic
         self.partition = partition
         self.offset = offset
-        """Position of the consumer in the partition. The error does not change it."""
+        """Position of the consumer in the partition, which the error does not change."""
 
 
 class _BatchReadError(PartitionReadError):
@@ -91,9 +91,9 @@ class FetchOffsetOutOfRangeError(PartitionReadError, OffsetOutOfRangeError):
 class LogTruncationError(FetchOffsetOutOfRangeError):
     """Records before the position are no longer part of the log, and ``auto_offset_reset`` is "none" (KIP-320).
 
-    This happens after an unclean leader election. ``diverging_offset`` is the first offset at which the log differs
-    from the records that were already read, so seek to it to continue. It is None if it is unknown. ``diverging_epoch``
-    is the leader epoch before that offset, or None if the broker did not return it.
+    This happens after an unclean leader election. ``diverging_offset`` is the first offset where the log differs from
+    the records already read, or None if it is unknown. Seek to it to continue. ``diverging_epoch`` is the leader epoch
+    before that offset, or None if the broker did not return it.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class RecordDeserializationError(PartitionReadError):
     "key" or "value". If the cause is temporary, for example an unreachable schema registry, read again instead of
     skipping.
 
-    With ``on_bad_record="skip"`` or ``"dead_letter"``, the consumer skips the record by itself. A share consumer
+    With ``on_bad_record="skip"`` or ``"dead_letter"``, the consumer skips the record automatically. A share consumer
     releases the record, unless the application acknowledges ``record``.
     """
 
@@ -133,7 +133,7 @@ class RecordDeserializationError(PartitionReadError):
 
     @property
     def lasts(self) -> bool:
-        """Return True if a retry cannot help.
+        """True if a retry cannot help.
 
         A retry may help if the cause is ``retriable``, or if it is a `SchemaRegistryError` with ``at_fault``.
         """
@@ -142,7 +142,7 @@ class RecordDeserializationError(PartitionReadError):
 
 
 class SchemaRegistryError(KafkaError):
-    """The schema registry refused a request.
+    """The schema registry rejected a request.
 
     ``status`` is the HTTP status, or None without an HTTP response. ``error_code`` is the registry's code, or None if
     it sent none.
@@ -202,7 +202,7 @@ class InvalidSchemaError(SchemaRegistryError, ValueError):
 class SchemaRulesError(SchemaRegistryError):
     """The schema has rules that this client cannot apply, for example field encryption.
 
-    The records are valid, so `Consumer.run` keeps them waiting, as it does while a registry refuses the client. With
+    The records are valid, so `Consumer.run` keeps them waiting, as it does while a registry rejects the client. With
     ``ignore_rules=True``, a `SchemaRegistry` reads and writes values without the rules.
     """
 

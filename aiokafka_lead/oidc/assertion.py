@@ -1,4 +1,4 @@
-"""JWTs with which a client authenticates itself at a token endpoint (RFC 7523), and tokens from files."""
+"""JWTs that authenticate a client at a token endpoint (RFC 7523), and tokens from files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class AssertionFile:
 
 
 class Assertion:
-    """JWT that is signed for each token with a private key in a PEM file. Needs the package ``cryptography``.
+    """Source of JWTs, signed with a private key in a PEM file. Needs the package ``cryptography``.
 
     - ``issuer``, ``subject``, ``audience``: the claims ``iss``, ``sub`` and ``aud``.
     - ``claims``: further claims. The claims ``iat``, ``nbf``, ``exp`` and ``jti`` are generated.
@@ -85,7 +85,8 @@ class Assertion:
     - ``key_id``: the ``kid`` in the header of the JWT.
     - ``passphrase``: decrypts the private key.
 
-    The file is read for each JWT, so the key can be replaced. Raises `ConfigError` for invalid arguments.
+    Each token gets a new JWT. The file is read for each JWT, so the key can be replaced. Raises `ConfigError` for
+    invalid arguments.
     """
 
     def __init__(

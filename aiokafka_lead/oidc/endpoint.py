@@ -73,7 +73,7 @@ class _FromEndpoint:
 
 
 class ClientCredentials(_FromEndpoint):
-    """Token provider for OAuth's client credentials: a secret, or an ``assertion`` instead (KIP-1258).
+    """Token provider for OAuth's client credentials: a secret or an ``assertion`` (KIP-1258).
 
         ClientCredentials("https://idp.example.org/token", "orders", secret, scope="kafka")
 
@@ -126,7 +126,7 @@ class ClientCredentials(_FromEndpoint):
     def token(self) -> Token:
         """Request a token and return it. Blocks.
 
-        Raises `SaslAuthenticationFailedError` if the endpoint refuses the request, and `TokenProviderError` if a retry
+        Raises `SaslAuthenticationFailedError` if the endpoint rejects the request, and `TokenProviderError` if a retry
         may help.
         """
         fields = {"grant_type": "client_credentials"}
@@ -163,7 +163,7 @@ class JwtBearer(_FromEndpoint):
     def token(self) -> Token:
         """Request a token and return it. Blocks.
 
-        Raises `SaslAuthenticationFailedError` if the endpoint refuses the request, and `TokenProviderError` if a retry
+        Raises `SaslAuthenticationFailedError` if the endpoint rejects the request, and `TokenProviderError` if a retry
         may help.
         """
         return self._token({"grant_type": _JWT_BEARER, "assertion": Secret(self._assertion.jwt())})
@@ -192,7 +192,7 @@ def _token_of(answer: Hidden, extensions: Mapping[str, str]) -> Token:
 
 
 def _life_s(expires_in: Any) -> float | None:
-    """Return the lifetime of a token in seconds. Some endpoints write it as a string."""
+    """Return the lifetime of a token in seconds. Some endpoints return it as a string."""
     if expires_in is None:
         return None
     try:

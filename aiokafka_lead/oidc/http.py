@@ -80,7 +80,7 @@ def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
 
 
 def _looked_at(url: str) -> tuple[str | None, str | None, bool]:
-    """Return the scheme of a URL, its host, and True if it has credentials.
+    """Return a URL's scheme and host, and True if it contains credentials.
 
     The scheme is None for an invalid URL. Never raises an error.
     """
@@ -103,8 +103,8 @@ class Endpoint:
     def ask(self, form: Form) -> Mapping[str, Any]:
         """Send a form, and return the JSON response.
 
-        Raises `SaslAuthenticationFailedError` if the endpoint refuses the request, and `TokenProviderError` if a retry
-        may help. The message of either has the URL of the endpoint and the reason.
+        Raises `SaslAuthenticationFailedError` if the endpoint rejects the request, and `TokenProviderError` if a retry
+        may help. The message of either error contains the endpoint's URL and the reason.
         """
         answer = self._exchange.send(lambda: form.request(self.url), self.timeout_s)
         if isinstance(answer, str):
@@ -125,9 +125,9 @@ class Endpoint:
 
 
 class Exchange:
-    """Sends requests and reads responses up to a maximum size.
+    """Sender of requests, which reads responses up to a maximum size.
 
-    If the name has several addresses and one of them refuses the connection, does not respond, or does not speak HTTP,
+    If the host name has several addresses, and one refuses the connection, does not respond, or does not speak HTTP,
     the next address is tried.
     """
 
@@ -195,21 +195,21 @@ class _Failure(NamedTuple):
 
 
 class _Dialling:
-    """Connections of one request, to the addresses of a name in turn."""
+    """Connections of one request, to each address of a host name in turn."""
 
     def __init__(self, addresses: dict[tuple[str, int], Addresses[str]], timeout_s: float) -> None:
         self.deadline = time.monotonic() + timeout_s
         self._timeout_s = timeout_s
         self._addresses = addresses
         self._search: Search[str, Any] | None = None
-        """Created by the first `connect`, because the target may be a proxy."""
+        """The search, which the first `connect` creates because the target may be a proxy."""
 
     def left_s(self) -> float:
-        """Return the remaining time in seconds. It is never 0, because a socket with the timeout 0 does not block."""
+        """Return the remaining time in seconds. It is never 0, because a socket with timeout 0 does not block."""
         return max(0.001, self.deadline - time.monotonic())
 
     def connect(self, endpoint: tuple[str, int]) -> socket.socket:
-        """Connect like `socket.create_connection`, with the best address first and a part of the time for each."""
+        """Connect like `socket.create_connection`. The best address comes first, and each gets a share of the time."""
         search = self._search
         if search is None:
             infos = socket.getaddrinfo(*endpoint, type=socket.SOCK_STREAM)
@@ -259,14 +259,14 @@ class _Dialling:
         return self._search.left() and time.monotonic() < self.deadline
 
     def text(self, failure: _Failure) -> str:
-        """Describe the error at each address that was tried."""
+        """Describe the error of each tried address."""
         if self._search is not None and len(self._search.found) > 1:
             return "; ".join(f"at {address} {text}" for address, text in self._search.errors.items())
         return f"{failure.text} within {self._timeout_s * 1000:.0f} ms" if failure.silent else failure.text
 
 
 class _ByAddress(urllib.request.AbstractHTTPHandler):
-    """Opens connections with the `_Dialling` of the request."""
+    """Mixin that opens connections with the `_Dialling` of the request."""
 
     def do_open(self, http_class: Any, req: Any, **http_conn_args: Any) -> Any:
         return super().do_open(partial(_connection, http_class, req.dialling), req, **http_conn_args)
@@ -292,7 +292,7 @@ def _connection(http_class: Any, dialling: _Dialling, host: str, **options: Any)
 class _Response(http.client.HTTPResponse):
     """A response that must arrive before the deadline of the request.
 
-    The timeout of a socket limits each read, but not their number: a server may send one byte at a time, or many
+    A socket's timeout limits each read but not the number of reads. A server may send one byte at a time, or many
     interim responses.
     """
 
@@ -302,7 +302,7 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Limited(io.RawIOBase):
-    """Reads the bytes from a socket until a deadline."""
+    """Raw stream that reads from a socket until a deadline."""
 
     def __init__(self, stream: io.RawIOBase, sock: socket.socket, dialling: _Dialling) -> None:
         self._stream = stream
@@ -359,14 +359,14 @@ class _TooMuchError(Exception):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, because they would send the secrets to an address that the user has not configured."""
+    """Handler that rejects redirects, because they would send the secrets to an address that the user did not set."""
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         return None
 
 
 class _Proxy(urllib.request.ProxyHandler):
-    """Uses the proxies of the environment (``HTTPS_PROXY``), except for addresses of this machine, as Go does."""
+    """Proxies of the environment (``HTTPS_PROXY``), not used for addresses of this machine, as in Go."""
 
     def proxy_open(self, req: Any, proxy: str, type: str) -> Any:
         if urllib.parse.urlsplit(req.full_url).hostname in _LOOPBACK:
@@ -375,7 +375,7 @@ class _Proxy(urllib.request.ProxyHandler):
 
 
 def _parts(body: bytes) -> int:
-    """Return an upper bound of the number of items in a JSON text."""
+    """Return an upper bound for the number of items in a JSON text."""
     return sum(map(body.count, (b"[", b"{", b",")))
 
 
@@ -393,7 +393,7 @@ def json_of(body: bytes) -> Any:
 
 
 def _reason(content: Any) -> str:
-    """Return the texts of the two error fields of RFC 6749."""
+    """Return the content of RFC 6749's two error fields."""
     if not isinstance(content, dict):
         return ""
     fields = (content.get(name) for name in ("error", "error_description"))

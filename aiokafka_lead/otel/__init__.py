@@ -65,8 +65,8 @@ def processing(records: ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, 
             with processing(records):
                 ...
 
-    Within the block, the span of the records is the current span. The span of a single record is a child of the span in
-    which the record was sent; the span of several records has links to these spans. Use this only for results of
+    Within the block, the span of the records is the current span. The span of a single record is a child of the span
+    that sent the record. The span of several records links to the spans that sent them. Use this only for results of
     `Consumer.getmany`, because ``async for``, `Consumer.batches` and `Consumer.run` create the same spans
     automatically. Without `instrument`, no span is recorded.
     """

@@ -1,7 +1,7 @@
 """Metrics of OpenTelemetry's semantic conventions for messaging.
 
 A measurement costs the Python SDK a microsecond. Sends are therefore measured per batch, from its first record to its
-acknowledgement. Consumers count records in any case, and their counts are read when metrics are collected.
+acknowledgement. Consumers count records anyway, and their counts are read when metrics are collected.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ _PARTS = re.compile(r"(root|remoteParentNotSampled|localParentNotSampled):(\w+)"
 
 
 class SamplingRules:
-    """Interprets the description of the tracer's sampler, whose wording OpenTelemetry specifies, when it changes."""
+    """Rules derived from the description of the tracer's sampler, whose wording OpenTelemetry specifies."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer: Any = tracer

@@ -71,7 +71,7 @@ class Wording(NamedTuple):
 
 
 class Vocabulary:
-    """Maps attributes to their names."""
+    """Mapping from attributes to their names."""
 
     def __init__(self, wording: Wording) -> None:
         self._names = {each: tuple(dict.fromkeys(_chosen(each.value, wording))) for each in Attribute}
@@ -196,7 +196,7 @@ def trace_header(headers: Sequence[Header]) -> bytes | None:
 
 
 def may_be_sampled(header: bytes) -> bool:
-    """Return False if this is the W3C trace header of a trace that is not sampled, which need not be parsed."""
+    """Return False if this is the W3C trace header of an unsampled trace, which need not be parsed."""
     if not header.startswith(_W3C):
         return True
     try:

@@ -18,7 +18,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Transaction(Protocol):
-    """Open transaction, which the code that has begun it commits."""
+    """Open transaction. The code that began it also commits it."""
 
     @property
     def dialect(self) -> str:
@@ -70,7 +70,7 @@ class _OfAsyncpg:
 
 @cache
 def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
-    """Return the statement with numbered parameters (``$1``), and the names of the parameters in this order."""
+    """Return the statement with numbered parameters (``$1``), and the names of the parameters in order."""
     names = tuple(dict.fromkeys(re.findall(r":(\w+)", statement)))
     return re.sub(r":(\w+)", lambda found: f"${names.index(found[1]) + 1}", statement), names
 
@@ -151,7 +151,7 @@ def database_of(database: Any) -> Database:
 
 
 _UNAVAILABLE = ("08", "53", "57P")
-"""Prefixes of PostgreSQL's error codes for lost connections, exhausted resources, and a server that starts or stops."""
+"""Prefixes of PostgreSQL's error codes for lost connections, exhausted resources, and a starting or stopping server."""
 
 
 _LOCKED = (5, 6)
@@ -170,6 +170,6 @@ def is_unavailable(error: BaseException | None) -> bool:
 
 
 def _library(value: object) -> str:
-    """Return the name of the supported library that defines the class or a base class of a value, or ``""``."""
+    """Return the name of the supported library that defines a value's class or one of its base classes, or ``""``."""
     libraries = [base.__module__.partition(".")[0] for base in type(value).__mro__]
     return next((name for name in libraries if name in _TRANSACTIONS), "")

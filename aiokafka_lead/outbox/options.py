@@ -19,10 +19,10 @@ class RelayOptions(TypedDict, total=False):
     """Options of `Relay`. Times are in milliseconds."""
 
     transactional_id: str | None
-    """Prefix of transactional ids, with which records are published exactly once; None publishes at least once (None).
-    Each shard has a transactional id with this prefix, and a consumer group with the same name that stores the names of
-    batches. All relays of an outbox must use the same prefix, and no other program may use it. Their principal needs
-    the permissions to write with these transactional ids, and to read these groups and the topics."""
+    """Prefix of the transactional ids, for publishing exactly once. None publishes at least once (None). Each shard has
+    a transactional id with this prefix, and a consumer group with the same name that stores the names of batches. All
+    relays of an outbox must use the same prefix, and no other program may use it. Their principal needs the permissions
+    to write with these transactional ids, and to read these groups and the topics."""
     producer: ProducerBaseOptions
     """Options of the producers (none). A relay has one producer for each of its shards. Without a ``transactional_id``,
     the default of ``delivery_timeout_ms`` is unlimited, because later records would overtake a record that has timed
@@ -35,9 +35,9 @@ class RelayOptions(TypedDict, total=False):
     poll_ms: float
     """Interval of queries for new rows (100). `Relay.wake` makes the next query immediately."""
     retry_backoff_ms: float
-    """First wait after a failure, which doubles each time, with jitter (100)."""
+    """Delay before the first retry. The delay doubles with each failure, with jitter (100)."""
     retry_backoff_max_ms: float
-    """Longest wait after a failure (10000)."""
+    """Maximum delay before a retry (10000)."""
     set_aside: bool
     """Set aside records that can never be published, for example because they are too large, or because another program
     has written invalid headers (False). The row stays in the table, with the reason in its column ``refusal``. Set this
@@ -67,7 +67,7 @@ class RelayConfig(Checked):
 
 @dataclass(frozen=True, slots=True)
 class RelayMetrics:
-    """Metrics of a relay: counters since it was created, and gauges of its present state."""
+    """Metrics of a relay: counters since it was created, and gauges of its current state."""
 
     shards: int = gauge("shards")
     """Number of shards that the relay holds."""

@@ -37,18 +37,20 @@ _REFUSALS = (
     MessageTooLargeError,
     RecordListTooLargeError,
 )
-"""Errors that every retry of the same record repeats. `Producer.send` raises the first two for invalid arguments."""
+"""Errors that would be the same in every retry of the record. `Producer.send` raises the first two for invalid
+arguments.
+"""
 
 
 class NotPublishedError(Exception):
     """A row of a batch failed with ``error``, so the batch was published partially or not at all."""
 
     def __init__(self, done: list[int], before: int, row: Row, error: KafkaError, *, is_certain: bool) -> None:
-        """Create the error for a batch of which some rows were not published.
+        """Create the error for a batch whose rows were not all published.
 
         ``done`` are the ids of the rows that were published. ``before`` is the number of unpublished rows before
         ``row``, and ``error`` is the error of ``row``. ``is_certain`` is True if ``row`` itself caused the error.
-        Otherwise another row of the batch may be the cause, because brokers refuse all records of a batch together.
+        Otherwise another row of the batch may be the cause, because brokers reject all records of a batch together.
         """
         super().__init__(f"row {row.id}, a record for topic {row.topic!r}: {error}")
         self.done = done
@@ -133,7 +135,7 @@ class ShardProducer:
             raise
 
     async def _send(self, producer: Any, batch: Batch) -> tuple[list[Delivery], KafkaError | None]:
-        """Send rows until the producer refuses one. Return the deliveries, and the error of the refused row, if any."""
+        """Send rows until the producer rejects one. Return the deliveries, and the rejected row's error, if any."""
         deliveries: list[Delivery] = []
         for row in batch.rows:
             try:
@@ -146,7 +148,7 @@ class ShardProducer:
 
 
 def _parsed(row: Row) -> tuple[Headers, int]:
-    """Return the headers and the timestamp in ms of a row's record. Raises `InvalidRecordError`."""
+    """Return the headers and the timestamp in milliseconds of a row's record. Raises `InvalidRecordError`."""
     try:
         pairs = json.loads(row.headers)
         headers = [(name, None if content is None else _decoded(content)) for name, content in pairs]
@@ -166,7 +168,7 @@ def _decoded(content: str) -> bytes:
 def _check(
     batch: Batch, deliveries: list[Delivery], failure: KafkaError | None, *, transactional: bool = False
 ) -> None:
-    """Raise `NotPublishedError` for the first row that caused an error, if any."""
+    """Raise `NotPublishedError` for the first row with an error, if any."""
     errors = [delivery.exception() if delivery.done() else None for delivery in deliveries]
     rows = list(zip(batch.rows, deliveries, errors, strict=False))
     done = [row.id for row, delivery, error in rows if delivery.done() and error is None and not transactional]

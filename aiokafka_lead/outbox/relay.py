@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from .options import RelayOptions
 
 GIVE_WITHIN_S = 1.0
-"""Seconds after the timeout of `Relay.stop` in which the relay tries to hand its shards over."""
+"""Seconds that the relay keeps trying to hand its shards over after the timeout of `Relay.stop`."""
 
 RENEWALS = 3
 """Number of renewals in the duration of a lease. At each renewal, the relay also takes or requests shards."""
 
 
 class _Held:
-    """Shard that the relay holds."""
+    """A shard whose lease the relay holds."""
 
     def __init__(self, shard: int, deadline: float) -> None:
         self.shard = shard
@@ -48,15 +48,15 @@ class _Held:
         self.left = anyio.Event()
         """Set to hand the shard over after the current batch."""
         self.done: list[int] = []
-        """Ids of published rows that are not deleted yet."""
+        """Ids of published rows that have not been deleted yet."""
         self.failures = 0
         """Number of consecutive failures."""
         self.most: int | None = None
-        """Maximum number of rows in the next batch after a failure. A smaller batch isolates the row that fails."""
+        """Maximum number of rows in the next batch after a failure. A smaller batch isolates the failing row."""
         self.problem: str | None = None
-        """Description of the last failure; None after a success."""
+        """Description of the last failure, or None after a success."""
         self.producer: ShardProducer | None = None
-        """The running producer; None between attempts."""
+        """The running producer, or None between attempts."""
         self._awoken = anyio.Event()
 
     def succeeded(self) -> None:
@@ -64,7 +64,7 @@ class _Held:
         self.failures, self.problem, self.most = 0, None, None
 
     def wake(self) -> None:
-        """Wake the task of the shard, because there are rows, or it must hand the shard over."""
+        """Wake the shard's task, because there are rows or the shard must be handed over."""
         self._awoken.set()
 
     def leave(self) -> None:
@@ -73,13 +73,13 @@ class _Held:
         self.wake()
 
     async def sleep(self) -> None:
-        """Wait for `wake` or `leave`. An earlier call counts, because its rows may be newer than the last query."""
+        """Wait for `wake` or `leave`. Earlier calls count, because their rows may be newer than the last query."""
         await self._awoken.wait()
         self._awoken = anyio.Event()
 
 
 class Relay:
-    """Publishes the records of an `Outbox` until it is stopped.
+    """Publisher of the records of an `Outbox`.
 
         async with Client("localhost:9092") as client:
             relay = Relay(outbox, engine, client, transactional_id="orders-outbox")
@@ -117,12 +117,12 @@ class Relay:
         """Age in seconds of the oldest waiting row, for each shard with rows."""
         self._database_problem: str | None = None
         self._stray_problem: str | None = None
-        """Description of rows that no relay can publish; None if there are no such rows."""
+        """Description of rows that no relay can publish, or None if there are none."""
         self._taken = self._batches = self._records = self._set_aside = self._failures = 0
         self._scope: anyio.CancelScope | None = None
-        """Cancel scope of `run`; None while it is not running."""
+        """Cancel scope of `run`, or None while it is not running."""
         self._closed: ClientClosedError | None = None
-        """Error to raise because the `Client` was stopped."""
+        """Error to raise after the `Client` has been stopped, otherwise None."""
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
         self._awoken = anyio.Event()
@@ -192,7 +192,7 @@ class Relay:
             self._ended.set()
 
     async def _check(self) -> None:
-        """Wait until the database can be reached, and check the tables."""
+        """Wait until the database is reachable, and check the tables."""
         failures = 0
         while not self._stopping.is_set():
             try:
@@ -240,7 +240,7 @@ class Relay:
         self._stray_found(await self._store.stray())
 
     async def _look(self) -> None:
-        """Query for shards with rows every ``poll_ms``, and wake their tasks."""
+        """Query every ``poll_ms`` for shards with rows, and wake their tasks."""
         failures = 0
         while True:
             pause_s = self._config.poll_ms / 1000

@@ -1,7 +1,7 @@
 """SQL statements of a relay, and the division of shards among relays.
 
-All times are of the database's clock. Every transaction that writes begins with a write, because SQLite waits for its
-lock only in the first statement, and fails immediately if a later statement needs the lock.
+All times come from the database's clock. Every transaction that writes begins with a write, because SQLite waits for
+its lock only in the first statement, and fails immediately if a later statement needs the lock.
 """
 
 from __future__ import annotations
@@ -232,7 +232,10 @@ class Store:
             return batch
 
     async def settle(self, shard: int, published: Collection[str]) -> None:
-        """Delete the rows of the stored batch if its name is in ``published``. Raises `LeaseLostError`."""
+        """Delete the rows of the stored batch if its name is in ``published``.
+
+        Raises `LeaseLostError` if another relay holds the shard.
+        """
         async with self._begin() as transaction:
             its = dialect_of(transaction.dialect)
             name, ids = await self._own(transaction, its, shard)
@@ -246,7 +249,7 @@ class Store:
             await self._execute(transaction, statement, why=why, id=row.id)
 
     async def _own(self, transaction: Transaction, its: Dialect, shard: int) -> tuple[str | None, str]:
-        """Renew a lease, and return the name and the rows of the stored batch. Raises `LeaseLostError`."""
+        """Renew a lease. Return the name and the rows of the stored batch. Raises `LeaseLostError`."""
         found = await self._execute(
             transaction,
             f"UPDATE {self._outbox.name}_shards SET lease_until = {its.now} + CAST(:lease AS DOUBLE PRECISION) "
@@ -268,8 +271,8 @@ class Store:
     async def _begin(self) -> AsyncIterator[Transaction]:
         """Run a transaction during a block, with the duration of a lease as a time limit.
 
-        If the task is cancelled, the transaction still ends first. Otherwise a cancelled statement would break the
-        connection, and with SQLAlchemy and SQLite the database would stay locked for seconds.
+        A cancellation waits for the end of the transaction. Otherwise, a cancelled statement would break the
+        connection, and with SQLAlchemy and SQLite, the database would stay locked for seconds.
         """
         within_s = max(0.0, min(self._lease_s, self._end_by - time.monotonic()))
         with self._transactions.within(within_s, shield=True) as scope:

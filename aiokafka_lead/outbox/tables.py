@@ -1,4 +1,4 @@
-"""Tables of an outbox, and `Outbox`, with which applications write to them."""
+"""Tables of an outbox, and `Outbox`, which applications use to write to them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Dialect(NamedTuple):
     content: str
     """Type of a column with bytes."""
     now: str
-    """Expression for the present time in seconds since 1970, not the start of the transaction."""
+    """Expression for the current time in seconds since 1970, not the start of the transaction."""
     ids: str
     """Query of the row numbers in the parameter ``:ids``, which is the text of a JSON list."""
     storage: str
@@ -79,7 +79,7 @@ class Outbox:
     ``<name>_shards``, stores which relay holds each shard. ``shards`` (8) is the number of shards, which is also the
     maximum number of relays that can work at the same time. It must be the same in all programs that use the table.
     ``id_header`` (``"idempotency-key"``) is the name of the header with each record's idempotence key. Raises
-    `ConfigError` or `ConfigTypeError`.
+    `ConfigError` or `ConfigTypeError` for an invalid argument.
     """
 
     def __init__(self, name: str = "outbox", *, shards: int = 8, id_header: str = "idempotency-key") -> None:
@@ -102,7 +102,7 @@ class Outbox:
         *,
         idempotence_key: str | None = None,
     ) -> str:
-        """Write a record in the open transaction of ``connection``. If the transaction commits, it is published.
+        """Write a record in the open transaction of ``connection``. The record is published if the transaction commits.
 
             async with pool.acquire() as connection, connection.transaction():
                 await connection.execute("INSERT INTO orders ...")
@@ -112,8 +112,8 @@ class Outbox:
         asyncpg or aiosqlite. The record's timestamp is the time of this call. Records of a key are published in the
         order of these calls if the transactions do not overlap, otherwise in the order of the commits.
 
-        Returns the idempotence key of the record, with which consumers can recognize duplicates. It is
-        ``idempotence_key``, or by default a random UUID.
+        Returns the idempotence key of the record, which lets consumers recognize duplicates. It is ``idempotence_key``,
+        or by default a random UUID.
 
         Raises `ConfigError` or `ConfigTypeError` for invalid arguments, `IllegalStateError` if a connection of asyncpg,
         or of aiosqlite with ``isolation_level=None``, has no open transaction, and the errors of the database.

@@ -93,9 +93,9 @@ class Producer(Facade, Generic[K, V]):
         Connecting takes at most ``timeout_ms`` (default: ``request_timeout_ms``). Fencing takes at most the rest of
         ``timeout_ms`` (default: ``max_block_ms``).
 
-        Without ``wait``, the call returns immediately, and the producer keeps trying to connect in the background, so
-        an application can start while Kafka is down. `send` waits for the connection, and raises the connection error
-        after ``max_block_ms``, or immediately if waiting cannot help. The first transaction then fences earlier
+        If ``wait`` is False, the call returns immediately, and the producer keeps trying to connect in the background,
+        so an application can start while Kafka is down. `send` waits for the connection, and raises the connection
+        error after ``max_block_ms``, or immediately if waiting cannot help. The first transaction then fences earlier
         producers.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used in time.
@@ -275,7 +275,7 @@ class Producer(Facade, Generic[K, V]):
 
         Raises `ProducerFencedError` if another producer uses the transactional id, `IllegalStateError` if a transaction
         is already open, `CommitOutcomeUnknownError` if the outcome of the previous transaction is still unknown, and
-        `TransactionAbortedError` if it has meanwhile become known that the previous transaction was aborted.
+        `TransactionAbortedError` if the previous transaction turns out to have been aborted.
         """
         await self._own_transactions().begin(timeout_s(timeout_ms))
 
@@ -316,7 +316,7 @@ class Producer(Facade, Generic[K, V]):
         """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
 
         Each value is the offset of the next record to read. Pass the result of `Consumer.group_metadata` as
-        ``group_metadata``, so that the broker refuses offsets of a member that was removed from the group. For a
+        ``group_metadata``, so that the broker rejects offsets of a member that was removed from the group. For a
         consumer that uses `Consumer.assign`, pass the name of the group.
 
         Raises `CommitFailedError` for a removed member, `TransactionTimedOutError` after ``timeout_ms`` (default:

@@ -188,9 +188,9 @@ class Transaction(Generic[K, V]):
             await txn.send_offsets({TopicPartition("in", 0): 42}, consumer.group_metadata())
 
         The third form takes the arguments of `Producer.send_offsets_to_transaction`, and raises its errors. The first
-        two forms also control the consumer: a rebalance waits for the end of the transaction before it takes the
-        partitions away, and if this transaction or a later transaction of the producer is not committed, the consumer
-        returns to the committed offsets.
+        two forms also control the consumer. A rebalance waits for the end of the transaction before it takes the
+        partitions away. If this transaction or a later one of the producer is not committed, the consumer returns to
+        the committed offsets.
 
         If the consumer has lost some of these partitions, or returns records again after an earlier aborted
         transaction, the call aborts this transaction and raises `CommitFailedError`. Repeat the block with the records

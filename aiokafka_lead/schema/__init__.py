@@ -4,7 +4,7 @@
     Producer(servers, value_serializer=registry.avro_serializer(ORDER))
     Consumer("orders", bootstrap_servers=servers, value_deserializer=registry.deserializer())
 
-The bytes have Confluent's wire format. Each kind of schema needs the extra ``avro``, ``jsonschema`` or ``protobuf``.
+The bytes have Confluent's wire format. Each type of schema needs its extra: ``avro``, ``jsonschema`` or ``protobuf``.
 """
 
 from __future__ import annotations

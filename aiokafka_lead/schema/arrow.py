@@ -1,4 +1,4 @@
-"""Converts Avro values to typed Apache Arrow arrays (the extras ``avro`` and ``arrow``)."""
+"""Conversion of Avro values to typed Apache Arrow arrays (the extras ``avro`` and ``arrow``)."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ _TIMES: dict[tuple[str, str], Any] = {
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
     ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
 }
-"""Logical types with the same unit in Avro and Arrow, so numbers are copied to arrays unchanged."""
+"""Logical types with the same unit in Avro and Arrow, whose numbers are therefore copied to arrays unchanged."""
 
 _MAX_DEPTH = 50
 """Maximum nesting of a type. A recursive Avro type has no equivalent in Arrow."""
 
 
 class ArrowReader:
-    """Builds arrays of a single type, which a schema defines, from values that were written with any schemas."""
+    """Builder of arrays of the type that a schema defines, from values that were written with any schema."""
 
     def __init__(self, schema: ResolvedSchema, into: Any = None) -> None:
         """Create a reader for a schema.
 
-        If ``into`` is given, arrays are cast to this Arrow type, whose times have at most microseconds. Raises
-        `InvalidSchemaError` if the schema has no type in Arrow.
+        If ``into`` is given, arrays are cast to this Arrow type, in which times have at most microsecond resolution.
+        Raises `InvalidSchemaError` if the schema has no type in Arrow.
         """
         self._schema = _counted(schema)
         self._root = parsed(self._schema)
@@ -69,13 +69,13 @@ class ArrowReader:
         return AvroReader(counted, self._schema)
 
     def array(self, values: Sequence[Any]) -> Any:
-        """Return an array of these values, of which each is from a `reader`, or None."""
+        """Return an array of these values. Each must come from a `reader`, or be None."""
         made = self._build(values)
         return made if self._into is None or made.type == self._into else made.cast(self._into)
 
 
 def _counted(resolved: ResolvedSchema, *, converted: bool = False) -> ResolvedSchema:
-    """Return a schema in which fastavro does not know the logical types of `_TIMES`, and reads numbers.
+    """Return a schema whose `_TIMES` fastavro does not know as logical types and therefore reads as numbers.
 
     With ``converted``, these numbers are converted to the unit of the reader's schema.
     """
@@ -116,7 +116,7 @@ LOGICAL_READERS.update({f"{kind}-{_CONVERTED}": _convert for kind in ("int", "lo
 
 
 def _time_of(node: dict[str, Any], attribute: str) -> Any:
-    """Return the Arrow type of a time, or None for other types, and for a logical type of the wrong Avro type."""
+    """Return the Arrow type of a time. None for other types, and for a logical type of the wrong Avro type."""
     kind, logical = node.get("type"), node.get(attribute)
     return _TIMES.get((kind, logical)) if isinstance(kind, str) and isinstance(logical, str) else None
 

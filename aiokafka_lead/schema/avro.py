@@ -1,4 +1,4 @@
-"""Reads and writes Avro with fastavro (the ``avro`` extra)."""
+"""Reader and writer of Avro, with fastavro (the ``avro`` extra)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except ImportError:
 
 
 def avro_schema(given: Any) -> Schema:
-    """Return the schema for text, parsed JSON, or a `Schema`. Raises `InvalidSchemaError`."""
+    """Return the schema for text, parsed JSON, or a `Schema`. Raises `InvalidSchemaError` if it is not valid Avro."""
     if isinstance(given, Schema):
         if given.type != "AVRO":
             raise InvalidSchemaError(f"the schema must have the type AVRO, not {given.type}")
@@ -54,7 +54,7 @@ def _errors_of_schema() -> Iterator[None]:
 def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
     """Return a schema in the form that fastavro uses. Raises `InvalidSchemaError` if it is not valid Avro.
 
-    ``of_writer`` means that data was written with the schema. Like in Java, invalid defaults are then accepted, because
+    ``of_writer`` means that data was written with the schema. As in Java, invalid defaults are then accepted, because
     they do not affect the data, and a decimal with an invalid precision is read as bytes.
     """
     with _errors_of_schema():
@@ -63,7 +63,7 @@ def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
 
 
 def _of_reader(resolved: ResolvedSchema) -> tuple[Any, bool]:
-    """Return a schema to which values are converted, and True if read values need `filled`."""
+    """Return the schema that values are converted to, and True if read values need `filled`."""
     with _errors_of_schema():
         return with_defaults(*_made(resolved, of_writer=False))
 
@@ -125,7 +125,7 @@ def _is_valid(schema: Any) -> bool:
 
 
 class AvroReader:
-    """Reads Avro data that was written with a schema, and converts values to the schema ``reader`` if it is given."""
+    """Reader of Avro data that was written with a schema. If ``reader`` is given, values are converted to it."""
 
     def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
         self._as, self._has_new = None, False
@@ -161,11 +161,11 @@ class AvroReader:
 
 
 _DECIMALS = getattr(sys.modules[LOGICAL_READERS["bytes-decimal"].__module__], "decimal_context", None)
-"""Decimal context of fastavro. Its flags show if a decimal was rounded, which fastavro does not report."""
+"""Decimal context of fastavro. Its flags show whether a decimal was rounded, which fastavro does not report."""
 
 
 class AvroWriter:
-    """Writes values as Avro, and raises `SchemaContentError` for values that do not match the schema."""
+    """Writer of values as Avro. Raises `SchemaContentError` for values that do not match the schema."""
 
     indexes = b""
 

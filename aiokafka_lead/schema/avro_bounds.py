@@ -96,7 +96,7 @@ _NUMBERS = ("int", "long", "enum")
 
 
 class ContentBounds:
-    """Checks bytes before they are read. Most schemas limit size and nesting themselves, so there is no check."""
+    """Check of bytes before they are read. Most schemas limit size and nesting themselves, and need no check."""
 
     def __init__(self, schema: Any) -> None:
         """Examine a schema that fastavro has parsed."""
@@ -105,7 +105,7 @@ class ContentBounds:
         """Named types, including the types of referenced schemas."""
         self._named: dict[str, Any] = {}
         self._empty: dict[str, bool] = {}
-        """For each named type that has been examined, True if its values may have no bytes."""
+        """For each examined named type, True if its values may have no bytes."""
         self._recursive = False
         self._unbounded = False
         """True if a few bytes may represent a value of any size."""
@@ -169,7 +169,7 @@ class ContentBounds:
 
 
 class _Scan:
-    """Traverses the bytes of a value without recursion, and without creating the value."""
+    """Traversal of a value's bytes without recursion, and without creating the value."""
 
     def __init__(self, named: dict[str, Any], content: bytes, at: int) -> None:
         self._named = named

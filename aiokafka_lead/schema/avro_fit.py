@@ -1,4 +1,4 @@
-"""Checks and converts values before fastavro writes them, because fastavro accepts many values that do not match.
+"""Check and conversion of values before fastavro writes them, because it accepts many values that do not match.
 
 The fast checks of `avro_quick` accept plain values. `AvroFit` converts other values to a form that fastavro writes
 correctly: models and dataclasses to dicts, enum members to symbols, and a value of a union to a pair that names its
@@ -37,11 +37,11 @@ Fit = Callable[[Any], Any]
 _TEXT = (str, bytes, bytearray, memoryview)
 
 _HINT = "-type"
-"""Key in a dict with the name of the record, by which fastavro chooses the branch of a union."""
+"""Key in a dict for the record's name, which lets fastavro choose the branch of a union."""
 
 
 class AvroFit:
-    """Converts values to a form that fastavro writes correctly with a schema."""
+    """Converter of values to a form that fastavro writes correctly with a schema."""
 
     def __init__(self, schema: Any) -> None:
         """Build the checks for a schema that fastavro has parsed."""
@@ -53,7 +53,7 @@ class AvroFit:
         """Function that returns True if fastavro writes a value correctly. If it returns False, call `made`."""
 
     def default(self, content: Any) -> Any:
-        """Convert the JSON of a default value. Raises `SchemaContentError`."""
+        """Convert the JSON of a default value. Raises `SchemaContentError` if it does not match the schema."""
         return self.made(self._fits.of_json(self._schema, content))
 
     def made(self, value: Any) -> Any:
@@ -68,7 +68,7 @@ class AvroFit:
 
 
 class _Fits:
-    """Builds a function for each type that checks and converts values."""
+    """Builder of functions that check and convert values, one for each type."""
 
     def __init__(self, named: dict[str, Any], *, names_branches: bool) -> None:
         self._named = named
@@ -105,7 +105,7 @@ class _Fits:
         return PLAIN[kind] if kind not in INTEGERS else lambda value: integer(value, kind)
 
     def _opening(self, fit: Fit) -> Fit:
-        """Extend a function to accept models, enum members and numpy numbers with a matching content."""
+        """Extend a function to accept models, enum members and numpy numbers with matching content."""
 
         def opened(value: Any) -> Any:
             try:
@@ -205,7 +205,7 @@ class _Fits:
     # --- defaults ---
 
     def _default(self, schema: Any, default: Any, fit: Fit) -> Callable[[], Any]:
-        """Return a function that creates the default of a field. It works once all types are known."""
+        """Return a function that creates the default of a field. The function works once all types are known."""
 
         def made() -> Any:
             return fit(self.of_json(schema, default))
@@ -270,7 +270,7 @@ class _Branch:
 def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, Any]:
     """Return the branch that a value names, or None, and the content of the value.
 
-    The name is in a pair, in the key `_HINT`, in a `NamedRecord`, or is the name of the value's class.
+    The name is in a pair, under the key `_HINT`, in a `NamedRecord`, or is the name of the value's class.
     """
     if isinstance(value, tuple):
         if len(value) == 2 and isinstance(value[0], str):
@@ -293,7 +293,7 @@ def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, 
 
 
 def _with_name(branches: list[_Branch], name: Any) -> list[_Branch]:
-    """Return the branches with this full name, or else with this name in any namespace."""
+    """Return the branches with this full name, otherwise the branches with this name in any namespace."""
     return [each for each in branches if each.name == name] or [each for each in branches if _names(name, each.name)]
 
 
@@ -312,7 +312,7 @@ def _names(given: Any, full_name: str) -> bool:
 def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
     """Choose the branch for a value, and return its name and the converted value.
 
-    A branch that accepts the value unchanged has precedence over branches that need a conversion. Among several, the
+    A branch that accepts the value unchanged takes precedence over branches that need a conversion. Among several, the
     first branch is chosen, or among records the record with the fewest fields.
     """
     plain = [branch for branch in branches if branch.is_plain(value)]

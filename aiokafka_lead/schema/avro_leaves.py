@@ -1,4 +1,4 @@
-"""Checks and converts values of Avro types that contain no other types."""
+"""Check and conversion of values of Avro types that contain no other types."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _local(value: Any, logical: str, kind: str) -> Any:
 
 
 def _nanos(value: Any, logical: str, kind: str) -> int:
-    """Return a time as nanoseconds, which fastavro writes unchanged, because it does not support these types."""
+    """Return a time in nanoseconds. fastavro does not support these types and writes the number unchanged."""
     if not isinstance(value, datetime.datetime):
         return integer(value, kind)
     made = (_instant if logical == "timestamp-nanos" else _local)(value, logical, kind)

@@ -1,4 +1,4 @@
-"""Generates fast checks of values from an Avro schema, as Python source like in `dataclasses`.
+"""Fast checks of values, generated from an Avro schema as Python source, as in `dataclasses`.
 
 A check accepts only values that fastavro writes correctly without a conversion. `avro_fit` examines all other values.
 """
@@ -41,7 +41,7 @@ _MANY = {"string": str, "bytes": bytes, "boolean": bool, "double": float, "int":
 
 
 class QuickLooks:
-    """Builds functions that return True if fastavro writes a value correctly, and False if this is not certain."""
+    """Builder of functions that return True if fastavro writes a value correctly, and False if that is not certain."""
 
     def __init__(self, named: dict[str, Any], default_of: Callable[[Any, Any], Any]) -> None:
         """Create a builder.
@@ -118,7 +118,10 @@ class QuickLooks:
         return f"all(map({each}, {many}))"
 
     def _union(self, schema: list[Any], v: str) -> str:
-        """Return the source of an expression for a union. It is false if the choice of a branch is not obvious."""
+        """Return the source of an expression for a union.
+
+        The expression is false if the choice of a branch is not obvious.
+        """
         branches = [settled(each, self._named) for each in schema]
         others = [each for each in branches if isinstance(each, dict) and each["type"] != "null"]
         if len(others) > 1:
@@ -127,7 +130,7 @@ class QuickLooks:
         return f"({v} is None or {found})" if len(others) < len(branches) else found
 
     def _several(self, others: list[Any], v: str, *, nullable: bool) -> str:
-        """Return the source of an expression for several branches that Python types distinguish."""
+        """Return the source of an expression for several branches that have different Python types."""
         kinds = [each["type"] for each in others]
         plain = all("logicalType" not in each and each["type"] in _EXACT for each in others)
         if not plain or sum(kind in ("int", "long", "float", "double") for kind in kinds) > 1:

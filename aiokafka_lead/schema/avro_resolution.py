@@ -1,4 +1,4 @@
-"""Completes fastavro's schema resolution: defaults of fields, logical types, and promotions as in Java."""
+"""Additions to fastavro's schema resolution: defaults of fields, logical types, and promotions as in Java."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .types import ResolvedSchema, rewritten
 from .values import NamedRecord
 
 NAMES: dict[str, Any] = {"return_record_name": True}
-"""Option with which fastavro returns a record from a union as a pair of its name and content."""
+"""Option that makes fastavro return a record from a union as a pair of its name and content."""
 
 
 def named_records(value: Any) -> Any:
@@ -78,7 +78,7 @@ def with_defaults(schema: Any, named: dict[str, Any]) -> tuple[Any, bool]:
 
 
 class _New:
-    """Placeholder of a mutable default, for which `filled` creates a new object in each record."""
+    """Placeholder for a mutable default. `filled` replaces it with a new object in each record."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
@@ -147,7 +147,7 @@ _PARTS = ("type", "items", "values")
 
 
 def with_types_of(reader: ResolvedSchema, writer: ResolvedSchema) -> ResolvedSchema:
-    """Return a copy of the writer's schema with which fastavro resolves types like Java.
+    """Return a copy of the writer's schema that makes fastavro resolve types as Java does.
 
     In the copy, types of fields have additional logical types of this package. With these, fastavro converts values
     according to the logical types of the reader's schema, and leaves a value unchanged if a union in the reader's
@@ -165,7 +165,7 @@ def with_types_of(reader: ResolvedSchema, writer: ResolvedSchema) -> ResolvedSch
 _Field = tuple[str, str]
 """Name of a record without its namespace, and name of a field."""
 _TOP = ("", "")
-"""Key for the schema itself, in place of a field."""
+"""Key for the schema itself instead of a field."""
 
 
 class _Type(NamedTuple):
@@ -174,7 +174,7 @@ class _Type(NamedTuple):
     is_logical: bool
     """True if the type, or a type in it, has a logical type."""
     rivals: frozenset[str]
-    """Types in unions that also contain another type to which their values can be promoted."""
+    """Types that are in a union with another type to which their values can be promoted."""
 
 
 def _type_of(node: Any) -> _Type:

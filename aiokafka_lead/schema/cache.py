@@ -68,7 +68,7 @@ class Cache(Generic[K, V]):
         except SchemaRegistryError as error:
             if known is None or not error.at_fault:
                 raise
-        assert known is not None  # otherwise there was no time limit
+        assert known is not None  # without a known answer, there is no time limit
         return known[0], time.monotonic() + AGAIN_S
 
     def has(self, key: K, value: V) -> bool:

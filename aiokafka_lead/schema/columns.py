@@ -30,7 +30,7 @@ except ImportError:
 
 
 _RECORDS_OWN = (SchemaContentError, SchemaNotFoundError, InvalidSchemaError)
-"""Errors that concern a record, and not an unavailable registry."""
+"""Errors of a record, as opposed to an unavailable registry."""
 
 _NO_TYPE = "no record in the batch has a schema with a type in Arrow; pass a schema with columns(schema=...)"
 
@@ -59,7 +59,7 @@ class Batch(Contents, Protocol):
 
 
 class AvroColumns:
-    """Converts batches to Arrow, with typed columns for Avro keys or values.
+    """Converter from batches to Arrow, with typed columns for Avro keys or values.
 
         columns = registry.columns()
         async for batch in consumer.batches():

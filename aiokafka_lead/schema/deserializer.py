@@ -31,13 +31,13 @@ class Reader(Protocol):
         """Read the data at position ``at``.
 
         ``indexes`` are the bytes after the GUID in the header, or None if the schema is identified by a prefix. Raises
-        `SchemaContentError`.
+        `SchemaContentError` if the data does not match the schema.
         """
         ...
 
 
 def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
-    """Return a copy of the error that names the schema which ``key`` identifies."""
+    """Return a copy of the error that names the schema identified by ``key``."""
     made = SchemaContentError(f"schema {id_of(key)}: {error.message}")
     made.unquoted = f"schema {id_of(key)}: {error.unquoted}"
     made.schema_id = id_of(key)
@@ -73,7 +73,9 @@ class SchemaDeserializer(Prepared, Generic[T]):
         self._described = described
         self._readers: dict[bytes, Reader] = {}
         self._troubles: dict[bytes, tuple[KafkaError, float, int]] = {}
-        """For each unusable schema: the error, its expiry in monotonic seconds, and `registrations` at that time."""
+        """For each unusable schema, the error, its expiry in monotonic seconds, and the value of `registrations` at the
+        time.
+        """
 
     def __repr__(self) -> str:
         return f"SchemaDeserializer({self._registry!r})"

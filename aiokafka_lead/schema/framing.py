@@ -34,10 +34,10 @@ def header_of(guid: str) -> bytes:
 
 
 def key_of(content: bytes, headers: Headers, is_key: bool) -> tuple[bytes, bytes | None]:
-    """Return the bytes that identify the schema, and the rest of the header in which they are.
+    """Return the bytes that identify the schema, and the rest of the header that contains them.
 
-    The second item is None if the bytes are the prefix of the content. Like in Java, the last header with the right
-    name counts. Raises `SchemaContentError` if neither a header nor the content identifies a schema.
+    The second item is None if the bytes are the prefix of the content. As in Java, the last header with the right name
+    counts. Raises `SchemaContentError` if neither a header nor the content identifies a schema.
     """
     if headers:
         wanted = KEY_HEADER if is_key else VALUE_HEADER
@@ -72,7 +72,10 @@ def indexes_bytes(indexes: Sequence[int]) -> bytes:
 
 
 def read_indexes(content: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """Decode the path to a message type at ``at``. Return the path and its end. Raises `SchemaContentError`."""
+    """Decode the path to a message type at ``at``. Return the path and its end.
+
+    Raises `SchemaContentError` if the path is invalid.
+    """
     count, at = _read_varint(content, at)
     if not 0 <= count <= MAX_INDEXES:
         raise SchemaContentError(f"the path to the message type has {count} indexes")

@@ -1,4 +1,4 @@
-"""Reads and writes JSON with a JSON Schema, using the package jsonschema (the ``jsonschema`` extra)."""
+"""Reader and writer of JSON with a JSON Schema, using the package jsonschema (the ``jsonschema`` extra)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ _FORMATS = _formats()
 
 
 class _Validator:
-    """Checks parsed JSON against a schema.
+    """Validator of parsed JSON against a schema.
 
     With ``strict``, it also checks the ``format`` of strings, and raises `InvalidSchemaError` for a pattern that it
     cannot check.
@@ -137,7 +137,7 @@ class _Validator:
 
     def __init__(self, resolved: ResolvedSchema, *, strict: bool) -> None:
         self._patterns: dict[str, str] = {}
-        """Originals of the patterns that were converted for Python, by converted pattern."""
+        """Originals of patterns converted for Python, by converted pattern."""
         self.unchecked: list[str] = []
         """Patterns that this client cannot check."""
         try:
@@ -164,7 +164,7 @@ class _Validator:
         return made
 
     def _resource(self, schema: Any, kind: Any) -> Any:
-        """Return a referenced schema. If it has the same draft, it is checked by the same validator."""
+        """Return a referenced schema. If it has the same draft, the same validator checks it."""
         specification = DRAFT7.detect(schema)
         if isinstance(schema, dict) and validator_for(schema, default=Draft7Validator) is kind:
             schema = {name: inner for name, inner in schema.items() if name != "$schema"}
@@ -191,9 +191,9 @@ class _Validator:
 
 @cache
 def _exact(kind: Any) -> Any:
-    """Return a validator that checks ``multipleOf`` with exact decimals like Java.
+    """Return a validator that checks ``multipleOf`` with exact decimals, like Java.
 
-    In floats, 19.99 is not a multiple of 0.01.
+    As floats, 19.99 is not a multiple of 0.01.
     """
 
     def multiple_of(validator: Any, divisor: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
@@ -210,7 +210,7 @@ def _exact(kind: Any) -> Any:
 
 
 def _registry(parts: dict[str, Any]) -> Any:
-    """Return a registry that finds references by name, also if a ``$ref`` is relative to an ``$id``."""
+    """Return a registry that finds references by name, even if a ``$ref`` is relative to an ``$id``."""
 
     missing: Any = NoSuchResource
 
@@ -229,7 +229,7 @@ _SHALLOW = 20
 
 
 class JsonReader:
-    """Reads JSON that was written with a schema. With ``validate``, checks it against the schema."""
+    """Reader of JSON that was written with a schema. With ``validate``, checks it against the schema."""
 
     def __init__(self, writer: ResolvedSchema, *, validate: bool) -> None:
         self._validator = _Validator(writer, strict=False) if validate else None
@@ -248,7 +248,7 @@ class JsonReader:
 
 
 class JsonWriter:
-    """Writes values as JSON. With ``validate``, checks them against the schema."""
+    """Writer of values as JSON. With ``validate``, checks them against the schema."""
 
     indexes = b""
 
@@ -268,7 +268,7 @@ class JsonWriter:
 class JsonFormat:
     """Format of a serializer with a JSON Schema.
 
-    The schema is a pydantic model, text, parsed JSON, or a `Schema`. None stands for the latest schema of the subject.
+    The schema is a pydantic model, text, parsed JSON, or a `Schema`. None means the latest schema of the subject.
     """
 
     def __init__(self, given: Any, *, validate: bool) -> None:

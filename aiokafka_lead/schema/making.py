@@ -1,4 +1,4 @@
-"""Converts decoded values to the application's classes (models, dataclasses, enums and others) or with a function."""
+"""Conversion of decoded values to the application's classes (models, dataclasses, enums) or with a function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .values import NamedRecord, is_message_class, is_model_class
 Make = Callable[[Any], Any]
 
 _OF_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")
-"""Attributes that classes with fields have in dataclasses, attrs and msgspec."""
+"""Attributes of classes with fields in dataclasses, attrs and msgspec."""
 
 
 class Making:
@@ -44,7 +44,7 @@ class Making:
 
 
 def making(into: Any) -> Making:
-    """Return the conversion for the option ``into`` of a deserializer. Raises `ConfigTypeError`."""
+    """Return the conversion for a deserializer's option ``into``. Raises `ConfigTypeError` for an invalid value."""
     if into is None:
         return Making(None)
     given = tuple(into) if isinstance(into, (list, tuple)) else (into,)
@@ -61,7 +61,7 @@ def making(into: Any) -> Making:
 
 
 class _Makers:
-    """Builds conversion functions from type annotations, which may be recursive."""
+    """Builder of conversion functions from type annotations, which may be recursive."""
 
     def __init__(self) -> None:
         self._classes: dict[Any, Make] = {}
@@ -106,7 +106,7 @@ class _Makers:
         return _OF_TEXT.get(kind)
 
     def _or_with_members(self, kind: Any, make: Make, names: dict[str, str]) -> Make:
-        """Extend a library's conversion, which accepts enum members by value, to accept them by name as in Avro."""
+        """Extend a library's conversion, which accepts enum members by value, to accept them by name, as in Avro."""
 
         def make_in_two_ways(value: Any) -> Any:
             try:
@@ -197,7 +197,7 @@ def _tuple_of(kind: Any, makes: list[Make | None]) -> Make:
 
 
 def _hints(hint: Any) -> dict[str, Any]:
-    """Return the annotations of a class, or of a generic alias such as ``Box[int]`` with its types inserted."""
+    """Return the annotations of a class or, with its types inserted, of a generic alias such as ``Box[int]``."""
     kind = typing.get_origin(hint) or hint
     types_of = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(hint), strict=False))
     found = _annotations(kind)
@@ -239,7 +239,7 @@ def _own_annotations(kind: type) -> dict[str, Any]:
 
 
 def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:
-    """Return a conversion to one of several types: the type with the record's name, or the first that is possible."""
+    """Return a conversion to one of several types: the type with the record's name, otherwise the first that fits."""
     options = [(hint, makers.of(hint)) for hint in hints if hint is not types.NoneType]
     if not any(make for _, make in options):
         return None

@@ -109,13 +109,13 @@ class RegistryConfig(Checked):
     def _check(self) -> None:
         secret = next((name for name in ("basic_auth", "token_provider", "headers") if getattr(self, name)), None)
         if self.basic_auth is not None and self.token_provider is not None:
-            raise ConfigError("basic_auth and token_provider exclude each other")
+            raise ConfigError("basic_auth and token_provider cannot be combined")
         if secret is not None:
             for url in self.urls:
                 checked_url(f"urls (with {secret})", url, allow_http=self.allow_http)
         given = [name for name in _SSL if getattr(self, name) is not None]
         if self.ssl_context is not None and given:
-            raise ConfigError(f"{given[0]} and ssl_context exclude each other")
+            raise ConfigError(f"{given[0]} and ssl_context cannot be combined")
 
     def tls_material(self) -> TlsMaterial | None:
         """Return the TLS files, or None if no ``ssl_*`` option names a file."""

@@ -1,4 +1,4 @@
-"""Converts regular expressions in a JSON Schema from the notation of ECMAScript or Java to Python's."""
+"""Conversion of regular expressions in a JSON Schema from the notation of ECMAScript or Java to Python's."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _PART = re.compile(
 _SETS = (r"\w", r"\W", r"\d", r"\D", r"\s", r"\S")
 _CATEGORY = re.compile("[LMNPSZ][a-z]?")
 _LAST = (0x323AF, 0xE01EF)
-"""Last assigned characters below and above the unassigned planes of Unicode, so that the planes can be skipped."""
+"""Last assigned characters below and above the unassigned planes of Unicode, which are skipped."""
 
 _ELSEWHERE = ("enum", "const", "default", "examples")
 """Keywords whose content is data, not a schema."""
 _BY_NAME = ("properties", "definitions", "$defs", "dependencies", "dependentSchemas")
-"""Keywords that contain schemas by name. The names may equal keywords."""
+"""Keywords that contain schemas by name. The names may be the same as keywords."""
 _INTERSECTION = re.compile(r"\[(?:\\.|[^\]\\])*&&")
 
 
 def python_pattern(pattern: str) -> str | None:
     """Return an equivalent pattern for Python, or None if this client cannot convert it.
 
-    Python does not support Unicode categories (``\\p{L}``), groups of the form ``(?<name>...)``, and a literal ``-``
+    Python does not support Unicode categories (``\\p{L}``), groups of the form ``(?<name>...)``, or a literal ``-``
     after ``\\w`` within brackets.
     """
     if _INTERSECTION.search(pattern):  # in Python, the && of Java's intersections are literal characters
@@ -48,8 +48,8 @@ def python_pattern(pattern: str) -> str | None:
 def with_python_patterns(schema: Any) -> tuple[Any, dict[str, str], list[str]]:
     """Convert the patterns in a schema.
 
-    Returns the schema, the originals by converted pattern, and the patterns that cannot be converted. The latter are
-    removed, and properties whose names may match a removed pattern are not checked.
+    Returns the schema, a dict from converted to original pattern, and the patterns that cannot be converted. The latter
+    are removed, and properties whose names may match a removed pattern are not checked.
     """
     changed: dict[str, str] = {}
     lost: list[str] = []
@@ -97,7 +97,10 @@ def _compiles(pattern: str) -> bool:
 
 
 def _translated(pattern: str) -> str:
-    """Convert the notation of a pattern, which may still be invalid in Python. Raises KeyError for a category."""
+    """Convert the notation of a pattern.
+
+    The result may be invalid in Python. Raises KeyError for an unknown category.
+    """
     parts: list[str] = []
     within = False
     after_set = False

@@ -1,4 +1,4 @@
-"""Builds message classes from the text of a ``.proto`` file, for programs without its generated module."""
+"""Message classes built from the text of a ``.proto`` file, for programs without its generated module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def message_names(text: str) -> dict[tuple[int, ...], str]:
-    """Return the full names of the message types in a file by path. Raises `InvalidSchemaError`.
+    """Return the full names of the message types in a file by path. Raises `InvalidSchemaError` for an invalid file.
 
     For example, the path of the first type in the second type of the file is ``(1, 0)``. ``text`` is the text of the
     ``.proto`` file, or its descriptor in base64.
@@ -118,7 +118,7 @@ _KNOWN = {
 
 
 class DescribedMessages:
-    """Classes of the message types in a schema and its references."""
+    """Message classes built from a schema and its references, without generated modules."""
 
     def __init__(self, resolved: ResolvedSchema) -> None:
         """Build the descriptors. Raises `InvalidSchemaError` if a file is invalid, or a type is missing."""
@@ -145,7 +145,7 @@ class DescribedMessages:
             raise InvalidSchemaError(f"the Protobuf schema cannot be used: {shown(str(error))}") from None
 
     def _has(self, name: str) -> bool:
-        """Add an imported file unless it was added before. Return False if the file is unknown."""
+        """Add an imported file unless it has already been added. Return False if the file is unknown."""
         if name not in self._added:
             text = self._texts.get(name)
             file = _built_in(name) if text is None else _described(name, text)
@@ -156,7 +156,7 @@ class DescribedMessages:
 
 
 def _built_in(name: str) -> descriptor_pb2.FileDescriptorProto | None:
-    """Return a file of Google's package, or None. Never imports other modules, because a schema is untrusted."""
+    """Return a file of Google's package, or None. This never imports other modules, because a schema is untrusted."""
     if not name.startswith("google/"):
         return None
     try:
@@ -336,7 +336,7 @@ class _Parser:
 
 
 def _set_type(field: descriptor_pb2.FieldDescriptorProto, name: str) -> None:
-    """Set the type of a field. The descriptor pool resolves the name of a message or an enum later."""
+    """Set the type of a field. The descriptor pool resolves the names of messages and enums later."""
     if name in _SCALARS:
         field.type = _SCALARS[name]
     else:

@@ -1,4 +1,4 @@
-"""Converts a Protobuf descriptor to ``.proto`` text, which all registries and clients accept as a schema."""
+"""Conversion of a Protobuf descriptor to ``.proto`` text, which all registries and clients accept as a schema."""
 
 from __future__ import annotations
 
@@ -166,7 +166,10 @@ def _service(service: descriptor_pb2.ServiceDescriptorProto) -> Iterator[str]:
 
 
 def _reserved(ranges: Iterable[Any], names: Iterable[str], largest: int, *, open_end: bool) -> Iterator[str]:
-    """Yield lines for reserved ranges and names. With ``open_end``, the end of a range is exclusive, as in messages."""
+    """Yield lines for reserved ranges and names.
+
+    With ``open_end``, the end of a range is exclusive, as it is for messages.
+    """
     for each in ranges:
         yield f"reserved {_range(each.start, each.end - open_end, largest)};"
     for name in names:

@@ -1,4 +1,4 @@
-"""Reads and writes Protobuf messages with Google's package (the ``protobuf`` extra)."""
+"""Reader and writer of Protobuf messages, with Google's package (the ``protobuf`` extra)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ except ImportError:
     raise ConfigError("Protobuf needs Google's package; install with: pip install aiokafka-lead[protobuf]") from None
 
 _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
-"""Imported files that every registry and every Protobuf library has, so they need no reference."""
+"""Imported files that every registry and every Protobuf library has, so that they need no reference."""
 
 DEPTH_MAX = 101
 """Maximum nesting of messages. No library reads more, and Google's crashes if it writes much deeper messages."""
 
 
 class ProtobufReader:
-    """Reads messages that were written with a schema.
+    """Reader of messages that were written with a schema.
 
     The classes of the messages are the application's ``classes``, or if there are none, imported generated classes.
     With ``described``, they are built from the schema instead.
@@ -74,7 +74,7 @@ class ProtobufReader:
 
 
 class ProtobufWriter:
-    """Writes messages of a class, with a schema that contains its message type."""
+    """Writer of messages of a class, with a schema that contains its message type."""
 
     def __init__(self, kind: Any, schema: Schema) -> None:
         self._kind = kind
@@ -97,7 +97,7 @@ class ProtobufWriter:
 
 
 def _is_recursive(kind: Any) -> bool:
-    """Return True if messages of this type may contain messages of the same type, directly or indirectly."""
+    """Return True if messages of this type may directly or indirectly contain messages of the same type."""
     done: set[str] = set()
     within = [(kind.full_name, iter(kind.fields))]
     while within:
@@ -114,7 +114,7 @@ def _is_recursive(kind: Any) -> bool:
 
 
 def _messages_in(message: Any) -> Iterator[Any]:
-    """Yield the messages and maps in a message, or the messages in a map."""
+    """Yield the message and map types in a message, or the message types in a map."""
     if not isinstance(message, Message):
         yield from (each for each in message.values() if isinstance(each, Message))
         return
@@ -151,8 +151,9 @@ class ProtobufFormat:
 def described_format(resolved: ResolvedSchema, name: str, *, is_latest: bool) -> ProtobufFormat:
     """Return the format for a message type in a schema, without a generated class.
 
-    ``name`` is the full name of the type, or empty for the first type in the schema. With ``is_latest``, the schema is
-    already registered. Raises `InvalidSchemaError`.
+    ``name`` is the full name of the type, or empty for the first type in the schema. ``is_latest`` means that the
+    schema is the latest version of the subject, so it is already registered. Raises `InvalidSchemaError` if the schema
+    has no such type.
     """
     names = message_names(resolved.schema.text)
     wanted = name or names.get((0,), "")

@@ -133,9 +133,9 @@ _SCHEMA = instance(Schema, "a Schema")
 _SUBJECT = partial(text, "subject")
 _VERSION = integer(1)
 _Written = tuple[str, Schema, bool]
-"""A subject, a schema, and ``normalize``."""
+"""A subject, a schema, and the flag ``normalize``."""
 _Version = tuple[str, int, bool]
-"""A subject, a version, and True to include versions that were deleted, but not permanently."""
+"""A subject, a version, and True to include versions that were deleted but not permanently."""
 
 
 class SchemaRegistry:
@@ -161,7 +161,8 @@ class SchemaRegistry:
       apply rules.
 
     Schemas are cached by id without a time limit, because the schema of an id never changes. A registry keeps no
-    connections, needs no start or stop, and works on any event loop. Raises `ConfigError` or `ConfigTypeError`.
+    connections, needs no start or stop, and works on any event loop. Raises `ConfigError` or `ConfigTypeError` for an
+    invalid argument.
     """
 
     @discreet
@@ -184,7 +185,7 @@ class SchemaRegistry:
         self._registered: Cache[_Written, RegisteredSchema] = Cache(self._register, absent_s=0)
 
     def __repr__(self) -> str:
-        config = getattr(self, "_config", None)  # missing if the options were refused
+        config = getattr(self, "_config", None)  # missing if the options were invalid
         return f"SchemaRegistry({','.join(config.urls) if config is not None else ''!r})"
 
     async def __aenter__(self) -> SchemaRegistry:
@@ -250,7 +251,7 @@ class SchemaRegistry:
         return integers_of(await self._ask("GET", "subjects", _SUBJECT(subject), "versions"))
 
     async def resolved(self, schema: Schema) -> ResolvedSchema:
-        """Return a schema with its direct and indirect references, including deleted ones. Raises as `schema` does."""
+        """Return a schema with its direct and indirect references, even deleted ones. Raises the errors of `schema`."""
         return await resolve(schema, self._referenced)
 
     # --- changing ----------------------------------------------------------------------------------------------------
@@ -356,8 +357,8 @@ class SchemaRegistry:
 
             consumer = Consumer("orders", value_deserializer=registry.deserializer(Order))
 
-        It reads each key or value with the schema with which it was written, whether Avro, JSON Schema or Protobuf.
-        `SchemaDeserializer` describes its errors.
+        It reads each key or value with its writer's schema, whether Avro, JSON Schema or Protobuf. `SchemaDeserializer`
+        describes its errors.
 
         - ``into`` (None): convert values to this class (a pydantic model, a dataclass, or a class of Protobuf
           messages), to the matching class in a list of classes, or with this function. None returns dicts, lists and
@@ -442,7 +443,7 @@ class SchemaRegistry:
         return registered_of(await self._written("subjects", subject, "versions", version, deleted=deleted))
 
     async def _written(self, *path: str | int, deleted: bool = False) -> Any:
-        """Request a schema to which a record or another schema refers, from all nodes, and again after `LAG_S`.
+        """Request a schema that a record or another schema refers to, from all nodes, and again after `LAG_S`.
 
         Such a schema exists, but a follower may not have received it yet.
         """

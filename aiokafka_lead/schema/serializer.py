@@ -30,7 +30,10 @@ Subject = Literal["topic", "record", "topic-record"] | SubjectOf
 
 
 def subject_strategy(given: Any) -> SubjectOf:
-    """Return the function for the option ``subject``. Raises `ConfigError` or `ConfigTypeError`."""
+    """Return the function for the option ``subject``.
+
+    Raises `ConfigError` or `ConfigTypeError` for an invalid value.
+    """
     if inspect.iscoroutinefunction(given):
         raise ConfigTypeError("subject must not be an async function")
     if callable(given):
@@ -66,7 +69,10 @@ class Writer(Protocol):
     """Writer of values with a particular schema."""
 
     def write(self, value: Any, before: bytes) -> bytes:
-        """Return ``before`` followed by the bytes of the value. Raises `SchemaContentError`."""
+        """Return ``before`` followed by the bytes of the value.
+
+        Raises `SchemaContentError` if the value does not match the schema.
+        """
         ...
 
     @property
@@ -89,7 +95,7 @@ class Format(Protocol):
         ...
 
     def writer(self, resolved: ResolvedSchema) -> Writer:
-        """Return a writer for this schema. Raises `InvalidSchemaError`."""
+        """Return a writer for this schema. Raises `InvalidSchemaError` if the schema cannot be used."""
         ...
 
     async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:
@@ -98,7 +104,7 @@ class Format(Protocol):
 
 
 class _Ready(NamedTuple):
-    """Schema and writer for the keys or values of a topic."""
+    """The schema and the writer for the keys or values of a topic."""
 
     writer: Writer
     before: bytes
@@ -135,7 +141,7 @@ class SchemaSerializer(Prepared, Generic[T]):
     - ``ids_in`` ("content"): place of the schema's identification. "content" is an id before the bytes, and "headers" a
       GUID in a header, which needs Confluent's registry from 8.0 on.
 
-    The schema is looked up once. Raises `ConfigError` or `ConfigTypeError`.
+    The schema is looked up once. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Sends HTTP requests to the nodes of a registry in threads, and retries until a node answers or a time limit."""
+"""HTTP requests to the nodes of a registry, in threads, with retries until a node answers or time is up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AT_ONCE = 8
 """Maximum number of simultaneous requests."""
 
 GRACE_S = 0.5
-"""Seconds after its time limit until a thread is abandoned, which may hang in the resolution of a host name."""
+"""Seconds after its time limit until a thread is abandoned. It may hang while resolving a host name."""
 
 _log = logging.getLogger("aiokafka_lead.schema")
 
@@ -73,21 +73,21 @@ class Query(NamedTuple):
 
 
 class _Spawner:
-    """Starts tasks that continue after the call that started them."""
+    """Starter of tasks that outlive the call that started them."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> None:
         spawn_host(partial(func, *args), str(name))
 
 
 class Transport:
-    """Sends requests to the nodes of a registry, first to the node that answered last. Works on any event loop."""
+    """Sender of requests to the nodes of a registry, first to the node that answered last. Works on any event loop."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
         self._urls = list(config.urls)
         self._exchange: Exchange | None = None
         self._look: Look | None = None
-        """State of the TLS files when the exchange was created."""
+        """State of the TLS files at the creation of the exchange."""
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._calls: WeakKeyDictionary[object, BlockingCalls] = WeakKeyDictionary()
         """Threads for the calls of each event loop."""
@@ -168,7 +168,7 @@ class Transport:
         return answer if isinstance(answer, str) else _Said(url, answer.status, json_of(answer.body))
 
     def _newest_exchange(self) -> Exchange:
-        """Return the exchange with the present TLS files, or the previous exchange if they are invalid."""
+        """Return the exchange with the current TLS files, or the previous exchange if they are invalid."""
         material = self._config.tls_material()
         if material is None:
             self._exchange = self._exchange or Exchange(self._config.ssl_context, MAX_ANSWER_BYTES)
@@ -210,7 +210,7 @@ class Transport:
 
 
 class _Said(NamedTuple):
-    """Answer of a node."""
+    """A node's answer."""
 
     url: str
     status: int
@@ -222,7 +222,7 @@ class _Said(NamedTuple):
 
     @property
     def is_foreign(self) -> bool:
-        """True if the answer is not from a registry, for example from a proxy or a node that is starting."""
+        """True if the answer is not a registry's, but for example from a proxy or a node that is starting."""
         return self.content is None if 200 <= self.status < 300 else self._error("error_code") is None
 
     @property

@@ -1,4 +1,4 @@
-"""Reads the content of the application's values, such as models and dataclasses, without importing their libraries."""
+"""Access to the content of values such as models and dataclasses, without importing their libraries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
 
     Dataclasses, msgspec structs and attrs classes are converted one level deep. Pydantic converts its models and
     dataclasses completely, with ``keep_classes`` to dicts that have the names of the classes (`NamedRecord`). With
-    ``for_json``, the content has types of JSON. Raises `SchemaContentError` if the conversion fails.
+    ``for_json``, the content has only JSON's types. Raises `SchemaContentError` if the conversion fails.
     """
     kind = type(value)
     if kind in _LEAVES or inspect.isclass(value):
@@ -105,7 +105,7 @@ _NESTED = frozenset((dict, list, tuple))
 
 @lru_cache(1000)
 def _attributes(kind: Any) -> tuple[Mapping[str, str] | None, int]:
-    """Return the attributes of a model or dataclass, and the usual number of names in a dump of it.
+    """Return the attributes of a model or dataclass, and the usual number of names in its dump.
 
     The attributes are a dict by the names in a dump, or None if the class is neither.
     """
@@ -123,9 +123,9 @@ def _attributes(kind: Any) -> tuple[Mapping[str, str] | None, int]:
 
 
 def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
-    """Dump a model again with its own class, if pydantic has dumped it with the base class in the annotation.
+    """Dump a model again with its own class if pydantic has dumped it with the base class in the annotation.
 
-    The name of its own class selects the branch of a union, which may have fields that the base class lacks.
+    The name of its own class selects the branch of a union, and that branch may have fields that the base class lacks.
     """
     every: tuple[Any, ...] = type(value).__mro__[1:]
     bases = (each for each in every if getattr(each, "__pydantic_complete__", False))

@@ -37,15 +37,15 @@ __all__ = ["ShareConsumer"]
 
 
 class ShareConsumer(Facade, Generic[K, V]):
-    """Member of a share group, which takes records from topics as from a queue (KIP-932, Apache Kafka 4.2).
+    """Member of a share group, which receives records from topics as from a queue (KIP-932, Apache Kafka 4.2).
 
         async with ShareConsumer("jobs", bootstrap_servers="localhost:9092", group_id="workers") as jobs:
             async for record in jobs:
                 await handle(record)  # the next iteration accepts the record
 
-    Several members may take records from the same partition. A group may therefore have more members than partitions,
-    and a slow record does not delay later records. Records are not delivered in order, and there are no offsets to
-    commit. A group begins at the end of its topics, unless its setting ``share.auto.offset.reset`` differs.
+    Several members may receive records from the same partition. A group may therefore have more members than
+    partitions, and a slow record does not delay later records. Records are not delivered in order, and there are no
+    offsets to commit. A group begins at the end of its topics, unless its setting ``share.auto.offset.reset`` differs.
     `ShareConsumerOptions` describes the options.
 
     A record is locked for its member until the member acknowledges it, by default for at most 30 s. If the lock expires
@@ -129,13 +129,13 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster and join the group.
 
-        With ``wait``, the call returns when the group has assigned partitions, if its topics have any, and the leader
-        of each partition has answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default
-        "latest") therefore gets every record that is written after this call. Until the call returns, the consumer
-        acquires at most one record from each leader. After ``timeout_ms`` (default: ``request_timeout_ms``), the call
-        logs a warning that names the missing step and returns, and the consumer continues in the background.
+        By default, the call returns when the group has assigned partitions, if its topics have any, and the leader of
+        each partition has answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default
+        "latest") therefore gets every record written after this call. Until the call returns, the consumer acquires at
+        most one record from each leader. After ``timeout_ms`` (default: ``request_timeout_ms``), the call logs a
+        warning that names the missing step and returns, and the consumer continues in the background.
 
-        Without ``wait``, the call returns immediately, and the consumer keeps trying to connect in the background.
+        If ``wait`` is False, the call returns immediately, and the consumer keeps trying to connect in the background.
         Reads wait for the connection.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used. Raises
@@ -151,9 +151,9 @@ class ShareConsumer(Facade, Generic[K, V]):
         `start` waits for the same, unless it is called with ``wait=False`` or logs that it gave up waiting after its
         timeout. Call this method in these two cases, or after `subscribe`.
 
-        Raises `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``), and the error with
-        which the consumer or its membership has failed. After a timeout, the consumer continues in the background, so
-        the call may be repeated.
+        Raises `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``), and the error that
+        ended the consumer or its membership. After a timeout, the consumer continues in the background, so the call may
+        be repeated.
         """
         given = arguments.TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
@@ -171,7 +171,7 @@ class ShareConsumer(Facade, Generic[K, V]):
     # --- choice of topics --------------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Take records from these topics, in place of the earlier subscription.
+        """Subscribe to these topics, which replace the earlier subscription.
 
         The call returns immediately; the group assigns the partitions in the background. A topic that does not exist is
         read once it has been created. Acquired records of other topics that were not returned yet are released. Raises
@@ -197,9 +197,9 @@ class ShareConsumer(Facade, Generic[K, V]):
         return frozenset(self._engine.membership.topics)
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions from which records are taken now.
+        """Return the partitions that this consumer currently reads.
 
-        Other members of the group may take records from the same partitions.
+        Other members of the group may read the same partitions.
         """
         return self._engine.planner.assignment
 
@@ -280,7 +280,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         handler, `stop` returns immediately. `run` also ends after `unsubscribe`. When `run` is cancelled, the handlers
         are cancelled, and all their records are released.
 
-        Raises `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not
+        Raises `HandlerError` for a record whose dead letter was rejected, `ConfigTypeError` for a handler that is not
         async, and any error that prevents reading.
         """
         self._client.check()
@@ -333,7 +333,7 @@ class ShareConsumer(Facade, Generic[K, V]):
 
         An outcome is None if brokers accepted all acknowledgements of the partition since the last commit, and
         otherwise the last error. Errors of acknowledgements are returned, not raised. A record whose acknowledgement
-        was refused is delivered again.
+        was rejected is delivered again.
 
         In implicit mode, the call also accepts the returned records that have no acknowledgement. It takes at most
         ``timeout_ms`` (default: ``default_api_timeout_ms``).
@@ -361,7 +361,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         - The consumer is not running or has failed.
         - No broker has answered a fetch for ``request_timeout_ms``, although the application waited for records all
           that time.
-        - A leader has refused every fetch of a partition for that time. ``stuck`` names these partitions.
+        - A leader has rejected every fetch of a partition for that time. ``stuck`` names these partitions.
         - The group's coordinator has not acknowledged a heartbeat for nine heartbeat intervals. (Brokers do not tell
           members the session timeout.)
         - The event loop is blocked now, as observed by a probe in another thread.

@@ -110,7 +110,7 @@ def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:
 
 
 def _offsets(text: str | None) -> Mapping[TopicPartition, int]:
-    """Return the offsets in a source's progress, or an empty mapping for a source of another format."""
+    """Return the offsets in a source's progress, or an empty mapping if the source has another format."""
     from .source.progress import Progress
 
     try:

@@ -33,12 +33,12 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
 TLS_PROBE_S = 3.0
 
 _TLS_HINT = re.compile(r"(\[[^\]\s]+\]|[^\s:]+):([0-9]+): [^;]*; if this listener uses TLS")
-"""Matches a bootstrap server in the text of an error that suggests that its listener uses TLS."""
+"""Matches a bootstrap server in the text of an error that suggests a TLS listener."""
 
 SAY_AGAIN_S = 60.0
 
 PARENT_CHECK_S = 1.0
-"""Interval in seconds in which `ClientLoop.run` checks that the parent process is alive."""
+"""Seconds between the checks by `ClientLoop.run` that the parent process is alive."""
 
 _log = logging.getLogger("aiokafka_lead.spark")
 _connections = logging.getLogger("aiokafka_lead.connection")
@@ -61,13 +61,13 @@ C = TypeVar("C", bound=Client)
 class ClientLoop:
     """Event loop in a daemon thread, with a cache of started clients.
 
-    Clients may only be used in functions that are passed to `run` or `start`, which run in the thread of the loop.
+    Use the clients only in functions passed to `run` or `start`, because these run in the loop's thread.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._idle: dict[Hashable, tuple[Client, asyncio.TimerHandle]] = {}
-        """Idle clients by the key that was passed to `borrow`, each with the timer that will stop it."""
+        """Idle clients by the key passed to `borrow`, each with the timer that stops it."""
         self._stopping: set[asyncio.Task[None]] = set()
         """Tasks that stop clients. The event loop has only weak references to tasks."""
         self._parent = os.getppid()
@@ -103,8 +103,8 @@ class ClientLoop:
     def borrow(self, make: Callable[[], C], key: Hashable, within_ms: float) -> Iterator[C]:
         """Provide a started client during a block: an idle client with this key, or a new client from ``make``.
 
-        If no broker can be reached, starting is retried for ``within_ms``. After the block, the client stays idle for
-        `IDLE_S` seconds and can be reused. If the block raises an error, the client is stopped in the background.
+        If no broker can be reached, the call retries for up to ``within_ms``. After the block, the client stays idle
+        for `IDLE_S` seconds and can be reused. If the block raises an error, the client is stopped in the background.
         """
         client: C = self.run(self._take, make, key, within_ms)
         try:
@@ -170,7 +170,7 @@ async def running(make: Callable[[], C], within_ms: float) -> AsyncIterator[C]:
 
 
 async def _started(make: Callable[[], Any], within_ms: float) -> Any:
-    """Return a started client. After a retriable error, try again with a new client, for up to ``within_ms``."""
+    """Return a started client. Retry with a new client after a retriable error, for up to ``within_ms``."""
     deadline = time.monotonic() + within_ms / 1000
     pause_s = FIRST_PAUSE_S
     with _seldom_said():
@@ -196,7 +196,7 @@ async def _started(make: Callable[[], Any], within_ms: float) -> Any:
 def _seldom_said() -> Iterator[None]:
     """During a block, log each warning about connections at most once in `SAY_AGAIN_S` seconds.
 
-    Otherwise the new client of each attempt would repeat the warnings.
+    Otherwise, the new client of each attempt would repeat the warnings.
     """
     said_at: dict[str, float] = {}
 
@@ -215,10 +215,10 @@ def _seldom_said() -> Iterator[None]:
 
 
 async def _server_with_tls(text: str) -> str | None:
-    """Return a server named in the error's text that closed a plaintext connection but accepts TLS, or None.
+    """Return a server that the error's text names and that closed a plaintext connection but accepts TLS, or None.
 
-    Retries cannot solve this problem. The closed connection alone proves nothing, because a broker that is starting
-    also closes connections.
+    Retries cannot solve this problem. The closed connection alone is no proof, because a starting broker also closes
+    connections.
     """
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # safe, because the probe sends no data
@@ -239,7 +239,7 @@ async def _stop(client: Client) -> None:
 
 
 class _Process:
-    """Loop of this process. A forked process does not inherit the thread, so `client_loop` creates another loop."""
+    """The loop of this process. A forked process does not inherit its thread, so `client_loop` creates another one."""
 
     def __init__(self) -> None:
         self.pid = -1

@@ -81,19 +81,19 @@ def _from_directory(path: str, key: str) -> str:
 
 
 def _from_properties(path: str, key: str) -> str:
-    """Return a value from a properties file of Java."""
+    """Return a value from a Java properties file."""
     found = None
     for line in _logical(_END.split(Path(path).read_bytes().decode())):
         match = _LINE.fullmatch(line)
         if match is not None and _unescaped(match[1]) == key:
-            found = match[2]  # like in Java, the last entry counts
+            found = match[2]  # as in Java, the last entry counts
     if found is None:
         raise KeyError(key)
     return _unescaped(found)
 
 
 def _logical(lines: Iterable[str]) -> Iterator[str]:
-    """Join lines that end with a backslash to the following lines. Skip comments, which are never continued."""
+    """Join each line that ends with a backslash with the next line. Skip comments, which are never continued."""
     begun = ""
     for line in lines:
         text = line.lstrip(" \t\f")

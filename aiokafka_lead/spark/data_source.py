@@ -86,6 +86,6 @@ class KafkaDataSource(DataSource):
 
 
 class RegisteredDataSource(KafkaDataSource):
-    """Data source of sessions in which `register` has made Spark redact private keys."""
+    """Data source for sessions in which `register` was called, so that Spark redacts private keys."""
 
     _key_is_hidden = True

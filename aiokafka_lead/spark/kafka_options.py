@@ -1,7 +1,8 @@
-"""Converts ``kafka.*`` options, which Spark's connector passes to the Java client, to the options of this client.
+"""Conversion of ``kafka.*`` options, which Spark's connector passes to the Java client, to options of this client.
 
-In this package, a *setting* is the name of such an option without the prefix ``kafka.``. Accepts Java's settings, and
-the options of this client written with dots. Settings that concern only a Java client are logged and ignored.
+In this package, a *setting* is the name of such an option without the prefix ``kafka.``. Both Java's settings and the
+options of this client, written with dots, are accepted. Settings that concern only a Java client are logged and
+ignored.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def tls_options(settings: Mapping[str, str]) -> dict[str, Any]:
             raise ValueError(f"option 'kafka.ssl.{store}.type' must be PEM or PKCS12, not {kind}; convert the store")
     for one, other in _EXCLUSIVE:
         if one in settings and other in settings:
-            raise ValueError(f"options 'kafka.{one}' and 'kafka.{other}' exclude each other")
+            raise ValueError(f"options 'kafka.{one}' and 'kafka.{other}' cannot be combined")
     given = [name for name in _PAIR if name in settings]
     if len(given) == 1:
         (missing,) = set(_PAIR) - set(given)
@@ -117,7 +118,7 @@ _JAVA_SETTINGS = frozenset(
     transaction.two.phase.commit.enable
     """.split()  # noqa: SIM905 (a list would be a page)
 )
-"""Java's settings that this client has no option for. It accepts them; other names are misspelt."""
+"""Java's settings without an option in this client. They are accepted; any other name counts as misspelt."""
 _OPTION_NAMES = """
     assign batchId checkpointLocation commitGroupId dataLossTimeoutMs deadLetterTopic endingOffsets
     endingOffsetsByTimestamp endingTimestamp exactlyOnce failOnDataLoss fetchOffset.numRetries
@@ -252,7 +253,7 @@ def _adjust(found: dict[str, Any], config: type[ClientConfig]) -> None:
 def configuration(options: Mapping[str, str], config: type[C], given: dict[str, Any]) -> C:
     """Return the configuration of a client. ``given`` is the result of `client_options` for these options.
 
-    Raises ValueError, which names the options as the user wrote them.
+    Raises ValueError for invalid options, and names them as the user wrote them.
     """
     try:
         return config.from_options(bootstrap_servers(options), given)
@@ -261,7 +262,7 @@ def configuration(options: Mapping[str, str], config: type[C], given: dict[str, 
 
 
 def _as_written(message: str, config: type[ClientConfig], given: Mapping[str, Any]) -> str:
-    """Replace this client's option names in a message with the names of Spark options, except in quoted texts."""
+    """In a message, replace this client's option names with the names of Spark options, except in quoted texts."""
     names = {name: PREFIX + name.replace("_", ".") for name in (*config.__dataclass_fields__, "sasl_*")}
     names["compression_level"] = PREFIX + _level_name(given)
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
@@ -274,7 +275,7 @@ def _level_name(given: Mapping[str, Any]) -> str:
 
 
 def _converter(own: str, kind: str | None) -> Callable[[str, str], Any] | None:
-    """Return a function from name and text to the option's value; None if it cannot be set from text."""
+    """Return a function from name and text to the option's value, or None if it cannot be set from text."""
     if kind is None or any(word in kind for word in _NO_TEXT):
         return None
     if own == "acks":
@@ -303,7 +304,7 @@ def _number(kind: Callable[[str], float]) -> Callable[[str, str], float]:
 
 
 def truth(name: str, text: str) -> bool:
-    """Parse ``true`` or ``false``, in upper or lower case like Scala. Raises ValueError for other texts."""
+    """Parse ``true`` or ``false``, in upper or lower case as in Scala. Raises ValueError for other texts."""
     word = text.lower()
     if word not in ("true", "false"):
         raise ValueError(f"option '{name}' must be true or false, not '{text}'")
@@ -311,13 +312,13 @@ def truth(name: str, text: str) -> bool:
 
 
 def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
-    """Return the value of a boolean option, or the default if it is not set. Raises ValueError."""
+    """Return the value of a boolean option, or the default if it is not set. Raises ValueError for other text."""
     text = options.get(name)
     return default if text is None else truth(name, text)
 
 
 def integer(options: Mapping[str, str], name: str, low: int = -INT64_MAX - 1, high: int = INT64_MAX) -> int | None:
-    """Return the value of an integer option, parsed like in Scala, or None if it is not set.
+    """Return the value of an integer option, parsed as in Scala, or None if it is not set.
 
     Raises ValueError if it is not an integer from ``low`` to ``high``.
     """
@@ -333,7 +334,7 @@ def integer(options: Mapping[str, str], name: str, low: int = -INT64_MAX - 1, hi
 
 
 def _mention(name: str) -> None:
-    """Log, once per process, that a setting is ignored: as a warning if Java has no such setting."""
+    """Log once per process that a setting is ignored, as a warning if Java has no such setting."""
     given = f"{PREFIX}{name}"
     if given in _mentioned:
         return

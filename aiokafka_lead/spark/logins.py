@@ -1,4 +1,4 @@
-"""Converts Java's settings of a SASL login, JAAS configurations and callback handlers, to options of this client."""
+"""Conversion of Java's SASL settings, JAAS configurations and callback handlers, to options of this client."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 def login_options(settings: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``sasl_*`` options for Java's settings.
 
-    ``given`` are options that other settings were converted to. Raises ValueError, which names the option.
+    ``given`` are options that other settings were converted to. Raises ValueError, which names the option, for a
+    setting that is invalid or has no equivalent.
     """
     jaas = settings.get("sasl.jaas.config", "")
     by_token = given.get("sasl_mechanism") in ("OAUTHBEARER", "AWS_MSK_IAM")
@@ -115,7 +116,7 @@ def _login(jaas: str, entries: dict[str, str], given: Mapping[str, Any]) -> dict
 def _oauth(entries: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the JAAS options of OAuthBearerLoginModule (KIP-768, KIP-342). Raises ValueError.
 
-    Separate settings, which ``given`` contains, have precedence over JAAS options.
+    Separate settings, which ``given`` contains, take precedence over JAAS options.
     """
     if "sasl_oauthbearer_token_endpoint_url" not in given:
         raise ValueError(
@@ -135,10 +136,10 @@ def _region(settings: Mapping[str, str], entries: Mapping[str, str]) -> str:
     """Return the AWS region of the cluster.
 
     The region is part of the brokers' host names in ``bootstrap.servers``. If no host name contains it, it comes from
-    the environment variable AWS_REGION or else AWS_DEFAULT_REGION.
+    the environment variable AWS_REGION or, if that is not set, AWS_DEFAULT_REGION.
 
-    Raises ValueError if the region is in neither place. Also raises ValueError if a JAAS option selects a role or
-    profile for the credentials, because this client selects them only by environment variables.
+    Raises ValueError if the region is in neither place, or if a JAAS option selects a role or profile for the
+    credentials, because this client selects these only by environment variables.
     """
     for name in entries:
         if name.startswith("awsRole") or name == "awsProfileName":

@@ -1,4 +1,4 @@
-"""Options of *typed columns*, whose keys or values are Avro and which have a Spark type instead of ``binary``.
+"""Options of *typed columns*, which contain Avro keys or values as a Spark type instead of ``binary``.
 
 ``valueSchema`` and ``keySchema`` make a column typed. Their value is the text of a schema, or ``latest`` for the latest
 version of the subject. ``valueSubject`` and ``keySubject`` name the subject (``TOPIC-value`` and ``TOPIC-key``). The
@@ -35,7 +35,7 @@ class Typed(NamedTuple):
     """Definition of the typed columns of a query, which Spark sends to tasks."""
 
     settings: dict[str, str]
-    """Options of the schema registry, and of config providers, with which each task resolves variables."""
+    """Options of the schema registry, and of the config providers that resolve variables in each task."""
     schemas: dict[str, str]
     """``latest`` or the text of a schema, by column (``"key"`` or ``"value"``)."""
     subjects: dict[str, str]
@@ -50,7 +50,7 @@ class Typed(NamedTuple):
 
 
 def typed_columns(options: Mapping[str, str]) -> Typed | None:
-    """Return the definition in the options, or None if no column is typed. Raises ValueError."""
+    """Return the definition in the options, or None if no column is typed. Raises ValueError for invalid options."""
     given = {name.lower(): value for name, value in options.items()}
     schemas = {name: given[f"{name}schema"] for name in ("key", "value") if given.get(f"{name}schema")}
     if not schemas:
@@ -74,8 +74,8 @@ def registry_of(typed: Typed) -> SchemaRegistry:
 def registry_of_tasks(typed: Typed) -> SchemaRegistry:
     """Return the schema registry client that the reading tasks of this process share.
 
-    The client requests the schema of an id once for all tasks. Each call makes the client request ids again that were
-    missing before. Raises ValueError for invalid options.
+    The client requests the schema of an id once for all tasks. Each call makes the client request previously missing
+    ids again. Raises ValueError for invalid options.
     """
     registry = _shared(tuple(sorted(with_variables(typed.settings).items())))
     registry.forget_absent()
@@ -123,7 +123,7 @@ def typed_field(name: str, kind: DataType, schema: Schema) -> StructField:
 
 
 def schema_of(field: StructField) -> Schema | None:
-    """Return the schema in the metadata of a column, or None if it is not typed, or its type was changed."""
+    """Return the schema in a column's metadata, or None if the column is not typed or its type was changed."""
     from ..schema import Schema, SchemaReference
 
     found = (field.metadata or {}).get(_METADATA)

@@ -18,10 +18,10 @@ _BY_PARTITION = map_of("partition to broker ids", integer(0), BROKERS)
 
 
 class AdminTopicNames(TypedDict, total=False):
-    """Arguments of `EmbeddedCluster.create_topic` that have the names of `aiokafka_lead.admin.NewTopic`."""
+    """Arguments of `EmbeddedCluster.create_topic` under the names of `aiokafka_lead.admin.NewTopic`."""
 
     num_partitions: int
-    """Same as ``partitions``. -1 means the cluster's default."""
+    """Same as ``partitions``. The value -1 means the cluster's default."""
     replica_assignments: Mapping[int, Sequence[int]]
     """Same as ``assignments``, but a mapping from the number of the partition."""
     topic_configs: Mapping[str, str | None]
@@ -52,7 +52,7 @@ def _assignments(name: str, value: Any) -> list[list[int]]:
 
 
 class WantedTopic(NamedTuple):
-    """The arguments of `EmbeddedCluster.create_topic`, after their check. -1 means the cluster's default."""
+    """The checked arguments of `EmbeddedCluster.create_topic`. The value -1 means the cluster's default."""
 
     name: str
     partitions: int
@@ -64,7 +64,7 @@ class WantedTopic(NamedTuple):
 def new_topic(
     name: Any, partitions: Any, replication_factor: Any, configs: Any, assignments: Any, by_admin: AdminTopicNames
 ) -> WantedTopic:
-    """Return the checked arguments. Each may be given by either of its two names."""
+    """Return the checked arguments. Each may be given under either of its two names."""
     ours = {"partitions": partitions, "configs": configs, "assignments": assignments}
     called = dict(zip(ours, ours, strict=True))
     for theirs, value in by_admin.items():

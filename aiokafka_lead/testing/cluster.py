@@ -88,7 +88,7 @@ class EmbeddedCluster(ClusterControls):
 
     - ``sasl_users``: a mapping from user to password. Requires SASL, with PLAIN or SCRAM.
     - ``oauth_validator``: requires SASL, with OAUTHBEARER. The function receives a token and its extensions. It returns
-      the user, or a pair of the user and the token's expiry in seconds since the epoch. It returns None to refuse the
+      the user, or a pair of the user and the token's expiry in seconds since the epoch. It returns None to reject the
       token.
     - ``gssapi_keytab``: the file with the key of the service. Requires SASL, with GSSAPI (the extra "gssapi"; clients
       also need a KDC).
@@ -101,7 +101,7 @@ class EmbeddedCluster(ClusterControls):
       brokers. -1 removes the API.
     - ``features``: levels of finalized features, which override the levels of Kafka 4. ``{"transaction.version": 0}``
       disables KIP-890.
-    - ``client_telemetry``: accept metrics of clients (KIP-714), for which real brokers need a plugin.
+    - ``client_telemetry``: accept clients' metrics (KIP-714). Real brokers need a plugin for this.
 
     Attributes:
 
@@ -109,7 +109,7 @@ class EmbeddedCluster(ClusterControls):
     - ``faults``: injects failures.
     - ``transactions``, ``shares``: show and control transactions, and the records of share groups.
     - ``security``: creates delegation tokens and replaces certificates.
-    - ``telemetry``: controls the subscriptions to clients' metrics, and has the pushed metrics.
+    - ``telemetry``: controls the subscriptions to clients' metrics, and keeps the pushed metrics.
 
     Records are kept in memory. One log serves all replicas of a partition, so acknowledged records are always
     replicated. For long runs, limit the logs: ``topic_configs={"retention.bytes": "10000000", "segment.bytes":

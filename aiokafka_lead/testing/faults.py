@@ -1,4 +1,4 @@
-"""Fault injection: rules that select requests, and the faults that these requests suffer."""
+"""Fault injection: rules that select requests and define the faults for them."""
 
 from __future__ import annotations
 
@@ -196,8 +196,8 @@ class Faults:
 
         - ``delay_ms``: process or answer the request later. As with any broker, later requests of the connection also
           wait.
-        - ``hold``: do the same until `Fault.release`. A held request is processed even if its client has closed the
-          connection, as after a delay in the network.
+        - ``hold``: delay the request or its response until `Fault.release`. A held request is processed even if its
+          client has closed the connection, as after a delay in the network.
         - ``drop``: never answer the request, nor any later request of its connection.
         - ``disconnect``: reset the connection.
         - ``error_code`` (number or error class): answer with this error. If the API answers by topic or
@@ -244,7 +244,7 @@ class Faults:
         self._rules = []
 
     def concerning(self, record: RequestRecord, request: Request[Any]) -> list[Fault]:
-        """Return the rules that match a request, in the order in which they were added."""
+        """Return the rules that match a request, oldest first."""
         return [rule for rule in self._rules if rule.concerns(record, request, self._name_of)]
 
 

@@ -149,7 +149,7 @@ class RequestLog:
 
 
 def partitions_of(request: Request[Any], name_of: Callable[[UUID], str | None]) -> list[tuple[str | None, int | None]]:
-    """Return the topics in a request, each with None and with every partition in the request."""
+    """Return the topics in a request: each paired with None, and with each of its partitions in the request."""
     found: list[tuple[str | None, int | None]] = []
     for topic in getattr(request, "topic_data", None) or getattr(request, "topics", None) or ():
         if isinstance(topic, str):

@@ -109,7 +109,7 @@ class EmbeddedSchemaRegistry:
         self._open.set()
 
     def asked(self, method: str, path: str) -> int:
-        """Return the number of requests with this method and path."""
+        """Return the number of received requests with this method and path."""
         return sum((each.method, each.path) == (method, path) for each in self.requests)
 
     # --- answering, in the server's threads ---
@@ -230,6 +230,6 @@ def _handler(registry: EmbeddedSchemaRegistry) -> Callable[..., BaseHTTPRequestH
         do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815  # http.server's names
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Ignore the message, because ``requests`` has the requests."""
+            """Ignore the message, because ``requests`` already contains the request."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""`ClusterThread`: an embedded cluster in a separate thread, for tests of every kind."""
+"""`ClusterThread`: an embedded cluster in a separate thread, for any test."""
 
 from __future__ import annotations
 

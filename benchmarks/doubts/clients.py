@@ -1,4 +1,4 @@
-"""Runs a client for the benchmark ``doubt``, and reports the outcomes of its records on standard output.
+"""Run a client for the benchmark ``doubt``, and report the outcomes of its records on standard output.
 
 ``python -m benchmarks.doubts.clients CLIENT ROLE OPTIONS``: CLIENT is ``lead``, ``confluent`` or ``aiokafka``. ROLE is
 one of `ROLES`. OPTIONS is a JSON object of `Options`. Each line of the output is a JSON object with an event (``what``)

@@ -44,7 +44,7 @@ async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
 
 
 async def loading_for_members(trial: Trial, protocol: str) -> Outcome:
-    """The coordinator of a running group never stops loading. Measures until the group commits offsets again."""
+    """The coordinator of a running group never stops loading. Measure until the group commits offsets again."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t")
     async with feeding(cluster), AdminClient(cluster.bootstrap_servers) as admin:

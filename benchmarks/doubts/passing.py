@@ -1,4 +1,4 @@
-"""Faults of addresses that do not speak Kafka, and temporary refusals."""
+"""Faults of addresses behind which no Kafka broker answers, and temporary refusals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ STRANGERS = {"is silent": _silent, "resets": _resets, "speaks HTTP": _speaks_htt
 
 
 async def first_address(trial: Trial, how: str, *, at_start: bool) -> Outcome:
-    """The first address of a broker's name accepts connections, but does not speak Kafka. The second is the broker."""
+    """The first address of a broker's name accepts connections, but is not a Kafka broker. The second is the broker."""
     with tempfile.TemporaryDirectory() as folder:
         names = _Names(folder)
         trial.environment = await asyncio.to_thread(names.compile)
@@ -107,7 +107,7 @@ async def login(trial: Trial, role: str) -> Outcome:
 
 
 async def service(trial: Trial, *refusals: tuple[str, int]) -> Outcome:
-    """Brokers refuse one request of a service. Measures until it has sent a heartbeat and handled a later record."""
+    """Brokers refuse one request of a service. Measure until it has sent a heartbeat and handled a later record."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     async with feeding(cluster):

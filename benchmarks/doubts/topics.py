@@ -25,7 +25,7 @@ KEYED = 20
 
 
 async def deleted(trial: Trial, protocol: str) -> Outcome:
-    """A topic is deleted after a member has read it. Measures until a second member gets a record of another topic."""
+    """A topic is deleted after a member has read it. Measure until a second member gets a record of another topic."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t", 2)
     cluster.create_topic("gone")
@@ -54,7 +54,7 @@ async def _made_again(cluster: EmbeddedCluster) -> AsyncIterator[float]:
 
 
 async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outcome:
-    """A group loses partitions. Measures until it owns the remaining two, or has committed offsets of both."""
+    """A group loses partitions. Measure until it owns the remaining two, or has committed offsets of both."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t", 4)
     async with Producer(cluster.bootstrap_servers) as producer:
@@ -80,7 +80,7 @@ async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outc
 
 
 async def fewer_for_writer(trial: Trial) -> Outcome:
-    """Partitions disappear while a producer is idle. Measures until its next `KEYED` records with keys are written."""
+    """Partitions disappear while a producer is idle. Measure until its next `KEYED` records with keys are written."""
     cluster = await trial.cluster()
     cluster.create_topic("t", 4)
     program = await trial.program("write", cluster.bootstrap_servers, partitions=(None,))

@@ -33,7 +33,7 @@ def cost_table(samples: Sequence[Sample], ours: str = "aiokafka_lead") -> str:
                 f"{busy[case, contender].middle:.0%}",
             ]
         )
-    return table(["CPU us a record", "median", "spread", "ratio", "records/s", "ratio", "machine busy"], rows)
+    return table(["CPU us per record", "median", "spread", "ratio", "records/s", "ratio", "machine busy"], rows)
 
 
 def _ratio(figure: Spread, own: Spread | None) -> str:
@@ -74,6 +74,6 @@ def _number(value: float) -> str:
 
 
 def _colours(contenders: Iterable[str]) -> dict[str, str]:
-    """Return a color for each contender. All variants of this client are green."""
+    """Return a colour for each contender. All variants of this client are green."""
     ours, theirs = cycle(_OURS), cycle(_THEIRS)
     return {name: next(ours if name.startswith(("aiokafka_lead", "aiokafka-lead")) else theirs) for name in contenders}

@@ -1,4 +1,4 @@
-"""Runs the contenders of each case in turn within each round, so a busy machine slows all of them equally."""
+"""Rounds, in each of which the contenders of a case run in turn, so a busy machine slows all of them equally."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def measure(workload: Workload) -> Any | None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment)
     except subprocess.TimeoutExpired:
-        print(f"{workload.client}: no end within {TIMEOUT_S} s", file=sys.stderr)
+        print(f"{workload.client}: not finished within {TIMEOUT_S} s", file=sys.stderr)
         return None
     if done.returncode:
         print(f"{workload.client}: {done.stderr[-1500:]}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Runs a measurement in a separate process: ``python -m benchmarks.suite.worker WORKLOAD`` prints figures as JSON."""
+"""Run a measurement in a separate process: ``python -m benchmarks.suite.worker WORKLOAD`` prints figures as JSON."""
 
 from __future__ import annotations
 

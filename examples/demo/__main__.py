@@ -1,4 +1,4 @@
-"""Sends events while all leaders move, and a broker dies and returns at another address. No event is lost.
+"""Send events while all leaders move, and a broker dies and returns at another address. No event is lost.
 
     make demo                                        # an embedded cluster of three brokers
     python -m examples.demo --bootstrap HOST:PORT    # a real cluster: moves leaders; kill brokers yourself

@@ -26,7 +26,7 @@ LONGEST_MS = 1000.0
 
 
 def style(ms: float) -> str:
-    """Choose a color: green for an unnoticeable delay, red for a failover that clients had to wait for."""
+    """Choose a colour: green for an unnoticeable delay, red for a failover that clients had to wait for."""
     return "green" if ms < 20 else "yellow" if ms < 100 else "red"
 
 

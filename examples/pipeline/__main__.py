@@ -1,7 +1,7 @@
 """The whole pipeline on this machine: ``python -m examples.pipeline [--kill [TIMES]] [--bootstrap HOST:PORT]``.
 
-Shops publish orders, a streaming job sums them up into Parquet, and a batch job reports. With ``--kill`` the driver of
-the streaming job is killed (SIGKILL) in the middle of its work, and restarted. It continues from its checkpoint, and
+Shops publish orders, a streaming job writes their sums to Parquet, and a batch job reports. With ``--kill`` the driver
+of the streaming job is killed (SIGKILL) in the middle of its work, and restarted. It continues from its checkpoint, and
 neither loses an order nor counts one twice. The report verifies this against the orders that the shops accepted. The
 embedded cluster runs in a separate process. Needs Java 17+ and the extras ``spark`` and ``demo``.
 """
@@ -119,7 +119,7 @@ async def kill_now_and_then(job: StreamingJob, times: int, stage: Stage) -> None
 
 
 async def sell(shop: Shop, job: StreamingJob, stages: Stages, options: argparse.Namespace) -> None:
-    """Accept orders while the job sums them up, killing it if requested; then close the day."""
+    """Accept orders while the job sums them up, and kill it if requested; then close the day."""
     with stages.stage("Shops take orders", options.orders) as selling, stages.stage("Spark sums them up") as summing:
 
         async def watch() -> None:

@@ -1,7 +1,7 @@
 """The streaming job: ``python -m examples.pipeline.stream BOOTSTRAP TOPIC DIRECTORY``.
 
-Parses the events, drops orders that came twice, sums them up by product and window of event time, and writes each
-window to Parquet once it is complete. A restarted job continues from its checkpoint. The job ends with the day.
+Parses the events, drops duplicate orders, sums the orders by product and window of event time, and writes each window
+to Parquet once it is complete. A restarted job continues from its checkpoint. The job ends with the day.
 """
 
 from __future__ import annotations

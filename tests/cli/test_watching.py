@@ -157,7 +157,7 @@ def test_acls(cli: CommandLine) -> None:
     assert cli("acls", "remove", "-y").code == 2
     assert cli("acls", "add", "-u", "bob", "-r", "topic", "-n", "x", "-o", "read").code == 2
     ran = cli("acls", "add", "-u", "User:bob", "-r", "planet", "-n", "x", "-o", "read")
-    assert (ran.code, "--resource is one of" in ran.err) == (2, True)
+    assert (ran.code, "--resource must be one of" in ran.err) == (2, True)
     assert cli("acls", "list", "-r", "unknown").code == 2
 
 

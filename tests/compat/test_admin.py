@@ -67,5 +67,5 @@ async def test_configs_may_be_numbers_and_a_time_limit_of_0_is_none(cluster: Emb
 
 async def test_configs_are_not_all_reset_by_mistake(cluster: EmbeddedCluster) -> None:
     async with AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
-        with pytest.raises(TypeError, match="pass the configs to set of 'events'"):
+        with pytest.raises(TypeError, match="pass the configs to set for 'events'"):
             await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, "events")])

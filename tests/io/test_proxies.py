@@ -151,7 +151,7 @@ async def test_urls_that_are_none_are_refused_and_not_shown(url: str) -> None:
     with pytest.raises(ConfigError, match="proxy_url must be one of") as caught:
         Producer("localhost:1", proxy_url=url)
     assert "secret" not in everything(caught.value)
-    with pytest.raises(ConfigError, match="exclude each other"):
+    with pytest.raises(ConfigError, match="cannot be combined"):
         Producer("localhost:1", proxy_url="http://host:1", connect=lambda host, port: None)  # type: ignore[arg-type, return-value]
 
 

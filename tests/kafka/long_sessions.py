@@ -78,7 +78,7 @@ class Logins(logging.Handler):
         self.at: list[float] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "Connected to" in str(record.msg):
+        if "connected to %s for" in str(record.msg):
             self.at.append(record.created)
 
 

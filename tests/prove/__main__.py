@@ -41,25 +41,30 @@ def main() -> int:
         "--mode",
         choices=[*MODES, "everything"],
         action="append",
-        help="may be given again; idempotent and transactions without it",
+        help="may be repeated (default: idempotent and transactions)",
     )
-    parser.add_argument("--client", choices=CLIENTS, default="aiokafka-lead", help=f"others: {', '.join(PEER_MODES)}")
-    parser.add_argument("--seed", type=int, help="of the faults and their order")
-    parser.add_argument("--old", action="store_true", help=f"on Kafka {OLD}, without KIP-890 and KIP-951")
     parser.add_argument(
-        "--proxy", choices=PROXIES, help="in place of the network: the clients' proxy, which fails, too"
+        "--client",
+        choices=CLIENTS,
+        default="aiokafka-lead",
+        help=f"other clients have the modes {', '.join(PEER_MODES)}",
     )
-    parser.add_argument("--tls", action="store_true", help="with --proxy: TLS to the brokers, through it")
-    parser.add_argument("--no-faults", action="store_true", help="to try the proof itself")
-    parser.add_argument("--out", type=Path, help="a file for the page, too")
-    parser.add_argument("--keep", type=Path, help="a folder for the clients' journals and logs")
+    parser.add_argument("--seed", type=int, help="seed of the faults and their order")
+    parser.add_argument("--old", action="store_true", help=f"use Kafka {OLD}, without KIP-890 and KIP-951")
+    parser.add_argument(
+        "--proxy", choices=PROXIES, help="a proxy for the clients in place of the network; it also fails"
+    )
+    parser.add_argument("--tls", action="store_true", help="with --proxy: use TLS to the brokers through it")
+    parser.add_argument("--no-faults", action="store_true", help="cause no faults, to test the trial itself")
+    parser.add_argument("--out", type=Path, help="also write the page to this file")
+    parser.add_argument("--keep", type=Path, help="keep the clients' journals and logs in this folder")
     options = parser.parse_args()
     modes = list(dict.fromkeys(options.mode or ["idempotent", "transactions"]))
     available = MODES if options.client == "aiokafka-lead" else PEER_MODES
     if "everything" in modes:
         modes = list(available)
     if not set(modes) <= set(available):
-        parser.error(f"--client: the others have the modes {', '.join(PEER_MODES)}")
+        parser.error(f"--client: other clients have the modes {', '.join(PEER_MODES)}")
     if (options.tls and options.proxy is None) or (options.proxy is not None and options.client != "aiokafka-lead"):
         parser.error("--proxy is for this package's clients, and --tls is for --proxy")
     logging.getLogger("aiokafka_lead").setLevel(logging.CRITICAL)

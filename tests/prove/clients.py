@@ -24,7 +24,7 @@ _CALL_S = 60.0
 
 
 class Failed(Exception):
-    """A transaction has failed. The text names the client's error."""
+    """A failed transaction. The text names the client's error."""
 
     def __init__(self, error: BaseException, *, is_final: bool) -> None:
         super().__init__(type(error).__name__)

@@ -36,7 +36,7 @@ class Faults:
         seed: int,
         seconds: float,
     ) -> None:
-        """``topics`` have leaders and replicas to move; ``seconds`` is the planned duration."""
+        """Create faults that move leaders and replicas of ``topics``; ``seconds`` is the planned duration."""
         self._kafka = kafka
         self._network = network
         self._workers = workers
@@ -48,7 +48,7 @@ class Faults:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the number of faults of each kind, by the beginning of a sentence."""
+        """Return the number of faults of each kind, by label in the page."""
         brokers = Counter(f"broker {each.split()[0]}" for each in self._brokers.done)
         processes = {f"process {kind}": count for kind, count in self._workers.done.items()}
         return {**dict(sorted(brokers.items())), **dict(sorted(self.done.items())), **dict(sorted(processes.items()))}

@@ -1,4 +1,4 @@
-"""Journal of a client's process, line by line: SIGKILL leaves all but the last line complete."""
+"""Journal of a client's process, written line by line: after SIGKILL, all lines except the last are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares the clients' journals with the brokers' records, as read by confluent-kafka."""
+"""Comparison of the clients' journals with the brokers' records, as read by confluent-kafka."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Verdict:
 
 
 def judge_writers(journals: Iterable[Path], stored: Stored) -> Verdict:
-    """Idempotent producers: an acknowledged record exists once, at its acknowledged offset, and in order."""
+    """Check idempotent producers: each acknowledged record exists once, at its acknowledged offset, and in order."""
     verdict = Verdict("lost", "twice", "out of order", "elsewhere", "never sent")
     sent: dict[str, int] = {}
     acknowledged: dict[str, tuple[int, int]] = {}
@@ -77,14 +77,14 @@ def judge_writers(journals: Iterable[Path], stored: Stored) -> Verdict:
         "sent": len(sent),
         "acknowledged": len(acknowledged),
         "stored": sum(map(len, stored.values())),
-        "stored, and not known to be": len(seen.keys() - acknowledged.keys()),
+        "stored without a known acknowledgement": len(seen.keys() - acknowledged.keys()),
         **{f"failed with {why}": count for why, count in failed.items()},
     }
     return verdict
 
 
 def judge_lists(journals: Mapping[int, Path], stored: Stored) -> Verdict:
-    """Transactions: committed ones are complete, aborted ones absent, and readers see prefixes of the lists.
+    """Check transactions: committed ones are complete, aborted ones absent, and readers see prefixes of the lists.
 
     ``journals`` by writer. Cycles of reads alone are findings; G0 and G1c are counted.
     """
@@ -130,7 +130,7 @@ def _value(text: Any) -> Value:
 
 
 def judge_readers(journals: Iterable[Path], stored: Stored) -> Verdict:
-    """A group: each record was handed out to at least one member."""
+    """Check a group: each record was handed out to at least one member."""
     verdict = Verdict("lost", "never stored")
     got: Counter[tuple[int, int]] = Counter()
     for path in journals:
@@ -143,13 +143,13 @@ def judge_readers(journals: Iterable[Path], stored: Stored) -> Verdict:
     verdict.counts = {
         "records": len(there),
         "handed out": got.total(),
-        "handed out again (at least once is promised)": got.total() - len(got),
+        "handed out again (allowed)": got.total() - len(got),
     }
     return verdict
 
 
 def judge_sharers(journals: Iterable[Path], stored: Stored) -> Verdict:
-    """A share group: each record is accepted, and not delivered again after brokers know of it."""
+    """Check a share group: a member received each record, and brokers confirmed no acceptance twice."""
     verdict = Verdict("lost", "accepted twice", "never stored")
     done: Counter[str] = Counter()
     begun: set[str] = set()
@@ -165,14 +165,14 @@ def judge_sharers(journals: Iterable[Path], stored: Stored) -> Verdict:
     verdict.findings["accepted twice"] += sorted(value for value, count in done.items() if count > 1)
     verdict.counts = {
         "records": len(there),
-        "accepted, as brokers have said": done.total(),
-        "accepted, and its member did not live to hear so": len(there & begun - done.keys()),
+        "acceptances confirmed by brokers": done.total(),
+        "received, but acceptance not confirmed": len(there & begun - done.keys()),
     }
     return verdict
 
 
 def judge_copies(source: Stored, target: Stored) -> Verdict:
-    """Exactly once from end to end: the target has every record of the source, once, in its order."""
+    """Check exactly once from end to end: the target has every record of the source once, and in the same order."""
     verdict = Verdict("lost", "twice", "out of order", "never there")
     for partition in source.keys() | target.keys():
         wanted = [value for _, value in source.get(partition, ())]

@@ -25,7 +25,7 @@ APPENDS, READ_P, ABORT_P = 6, 0.3, 1 / 16
 
 
 class Changed(Exception):
-    """The application abandons the transaction."""
+    """Raised by the application to abandon its transaction."""
 
 
 async def main(options: dict[str, Any]) -> None:

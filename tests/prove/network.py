@@ -52,9 +52,9 @@ class Network(TcpProxy):
     kinds = KINDS
 
     def __init__(self, ways: Mapping[int, tuple[int, int]], strangers: Mapping[int, int] | None = None) -> None:
-        """``ways``: by broker, the port for clients, and the broker's port.
+        """Create a network. ``ways`` has the port for clients and the broker's port, by broker id.
 
-        ``strangers``: by unused broker ids, additional ports that a misrouted path may lead to.
+        ``strangers`` has additional ports that a misrouted path may lead to, by unused broker ids.
         """
         self._ports = dict(ways)
         self._leads_to = {**{broker: port for broker, (_, port) in ways.items()}, **(strangers or {})}

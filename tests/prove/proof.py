@@ -58,7 +58,10 @@ class Proof:
         proxy: str | None = None,
         tls: bool = False,
     ) -> None:
-        """``proxy`` is the kind of a `RealProxy` before all brokers, in place of `Network`; ``tls`` goes through it."""
+        """Create a run. ``proxy`` is the kind of a `RealProxy` before all brokers, in place of `Network`.
+
+        ``tls`` makes clients use TLS through this proxy.
+        """
         self._release = release
         self._modes = list(modes)
         self._client = client
@@ -174,7 +177,9 @@ class Proof:
             if role.startswith(("reader", "copier", "sharer")):
                 group = self._by_role[role][0].options["group"]
                 if not await self._caught_up(group, is_share=role == "sharer"):
-                    self._notes.append(f"{role}: not at the end within {CAUGHT_UP_WITHIN_S:g} s after all was healed")
+                    self._notes.append(
+                        f"{role}: records left {CAUGHT_UP_WITHIN_S:g} s after the last fault was repaired"
+                    )
         await in_thread(self._workers.stop, [worker for worker in self._workers.all if worker not in first])
         failures = Counter(self._workers.failures)
         self._notes += [f"{what}{f' ({count} times)' if count > 1 else ''}" for what, count in failures.items()]
@@ -236,14 +241,14 @@ class Proof:
         lines = [
             f"# {self._client} on Apache Kafka {self._release}, {self._minutes:g} minutes of faults, seed {self._seed}",
             "",
-            f"{machine}; {took_s:.0f} s with the end. Modes: {', '.join(self._modes)}{way}.",
+            f"{machine}; {took_s:.0f} s in total. Modes: {', '.join(self._modes)}{way}.",
             "",
-            "| what happened | times |",
+            "| event | count |",
             "|---|--:|",
             *(f"| {kind} | {count} |" for kind, count in faults.items()),
         ]
         for mode, verdict in self._verdicts.items():
-            lines += ["", f"## {mode}: {'nothing found' if verdict.clean else 'FINDINGS'}", ""]
+            lines += ["", f"## {mode}: {'no violations' if verdict.clean else 'VIOLATIONS'}", ""]
             lines += ["| | |", "|---|--:|", *(f"| {what} | {count:,} |" for what, count in verdict.counts.items())]
             for kind, found in verdict.findings.items():
                 lines.append(f"| **{kind}** | {len(found):,} |")

@@ -1,6 +1,6 @@
 """A member of a group that reads: ``python -m tests.prove.reader '{"servers": ..., "group": ..., "protocol": ...}'``.
 
-It logs ("got", partition, [offsets]) for all records it receives; offsets are committed automatically, after them.
+It logs ("got", partition, [offsets]) for all records that it receives. Offsets are committed automatically afterwards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A member of a share group: ``python -m tests.prove.sharer '{"servers": ..., "group": ...}'``.
 
-It logs ("begun", [values]) for all records it receives, ("done", [values]) for acceptances that brokers have confirmed,
-and ("not known", [values]) for unconfirmed ones. One record of ten is released at its first delivery.
+It logs ("begun", [values]) for all records that it receives, ("done", [values]) for records whose acceptance a broker
+has confirmed, and ("not known", [values]) for accepted records without a confirmation. One record of ten is released at
+its first delivery.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Soak:
         )
 
     async def _again(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do the work repeatedly; each failure is counted, and the client made again."""
+        """Repeat the work. After a failure, count it and begin again with a new client."""
         while True:
             try:
                 await work()

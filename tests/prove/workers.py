@@ -25,7 +25,7 @@ class Worker:
     """A process, and the processes that replace it."""
 
     def __init__(self, role: str, module: str, number: int, folder: Path, options: dict[str, Any]) -> None:
-        """``options`` are the module's options; the name, number and journal of each start are added."""
+        """Create a worker. Each start adds its name, number and journal to ``options``, the module's options."""
         self._role = role
         self._module = module
         self.journals: dict[int, Path] = {}
@@ -55,7 +55,7 @@ class Worker:
 
     @property
     def failure(self) -> str | None:
-        """Return a description of a process that has ended by itself and in error; None if it ended in order."""
+        """Return a description of a process that has ended by itself and in error; None if it ended properly."""
         status = None if self._process is None else self._process.poll()
         return f"{self._role}-{self._number} ended with status {status}, see {self._role}.log" if status else None
 
@@ -122,7 +122,7 @@ class Workers:
                 worker.thaw()
             return
         if not worker.end(signal.Signals[kind]):
-            self.done[f"did not end in order at {kind}"] += 1
+            self.done[f"did not end properly at {kind}"] += 1
         worker.start()
 
     def revive(self) -> None:
@@ -133,12 +133,12 @@ class Workers:
                 worker.start()
 
     def stop(self, workers: Iterable[Worker]) -> None:
-        """Stop these in order."""
+        """Stop these workers one by one, each with SIGTERM."""
         for worker in workers:
             if worker.ended:
                 self._ended(worker)
             elif not worker.end(signal.SIGTERM):
-                self.done["did not end in order at the last SIGTERM"] += 1
+                self.done["did not end properly at the last SIGTERM"] += 1
 
     def _ended(self, worker: Worker) -> None:
         self.done["ended by itself"] += 1
@@ -146,6 +146,6 @@ class Workers:
             self.failures.append(worker.failure)
 
     def kill(self) -> None:
-        """Kill all processes that are left."""
+        """Kill all processes that still run."""
         for worker in self.all:
             worker.kill()

@@ -1,7 +1,8 @@
 """A process that writes numbers, each once: ``python -m tests.prove.writer '{"servers": ...}'``.
 
 It logs ("sent", number, partition) before a record is given to the producer, then ("stored", number, partition,
-offset), or ("failed", number, why): such a record may be stored or not, and at most once. SIGTERM ends it in order.
+offset), or ("failed", number, why). A failed record may or may not be stored, but at most once. SIGTERM ends the
+process in an orderly way.
 """
 
 from __future__ import annotations

@@ -619,7 +619,7 @@ async def _async_subject(*_: Any) -> str:
         (lambda: SchemaRegistry(7), "urls"),  # type: ignore[arg-type]
         (lambda: SchemaRegistry("http://registry", basic_auth=("a", SECRET)), "https://"),
         (lambda: SchemaRegistry("https://registry", basic_auth=SECRET), "basic_auth"),  # type: ignore[arg-type]
-        (lambda: SchemaRegistry("https://registry", basic_auth=("a", SECRET), token_provider=lambda: ""), "exclude"),
+        (lambda: SchemaRegistry("https://registry", basic_auth=("a", SECRET), token_provider=lambda: ""), "cannot be"),
         (lambda: SchemaRegistry("https://registry", headers={"a": 1}), "headers"),  # type: ignore[dict-item]
         (lambda: SchemaRegistry("https://registry", timeout=1), "timeout"),  # type: ignore[call-arg]
         (lambda: SchemaRegistry("http://r").avro_serializer(ORDER, subject="topics"), "subject"),  # type: ignore[arg-type]

@@ -219,8 +219,8 @@ def test_errors_of_certificates_name_option_and_file(tmp_path: Path) -> None:
             {"ssl__keystore__certificate__chain": chain, "ssl__keystore__key": key},
             "key does not belong to the certificate",
         ),
-        ({"ssl__keystore__location": str(junk), "ssl__keystore__key": key}, "exclude each other"),
-        ({"ssl__truststore__location": "x", "ssl__truststore__certificates": chain}, "exclude each other"),
+        ({"ssl__keystore__location": str(junk), "ssl__keystore__key": key}, "cannot be combined"),
+        ({"ssl__truststore__location": "x", "ssl__truststore__certificates": chain}, "cannot be combined"),
     ]:
         with pytest.raises(ValueError, match=words) as caught:
             client_options(_tls(**options), ConsumerConfig)

@@ -83,7 +83,7 @@ REFUSED_BY_BOTH = [
     ({"partitions": "7-5"}, "'partitions': '7-5' is not a range"),
     ({"partitions": "0-9999999999"}, "'partitions': '0-9999999999' is not a range of numbers from 0 to 2147483647"),
     ({"maxTasks": "2", "minPartitions": "3"}, "minPartitions"),
-    ({"maxTasks": "2", "maxRecordsPerPartition": "3"}, "exclude each other"),
+    ({"maxTasks": "2", "maxRecordsPerPartition": "3"}, "cannot be combined"),
     ({"minPartitions": " 7 "}, "minPartitions"),
     ({"minPartitions": "1_0"}, "minPartitions"),
     ({"minPartitions": "9999999999"}, "from 1 to 2147483647"),
@@ -214,7 +214,7 @@ def test_ends_are_checked_as_starts_are() -> None:
 
 
 def test_assigned_partitions_are_not_chosen_twice() -> None:
-    with pytest.raises(ValueError, match="options assign and partitions exclude each other"):
+    with pytest.raises(ValueError, match="options assign and partitions cannot be combined"):
         batch_options({"kafka.bootstrap.servers": "a:9092", "assign": '{"t":[0]}', "partitions": "0"})
 
 

@@ -1,4 +1,4 @@
-"""Splits a byte stream into frames. A frame is a big-endian 4-byte length, followed by that number of bytes.
+"""Frames in a byte stream. A frame is a big-endian 4-byte length, followed by that number of bytes.
 
 There is no I/O here: the transport requests a buffer, fills it, reports the number of bytes, and receives the complete
 frames. Small frames are copied out of a reused buffer. The rest of a large frame is read directly into its own memory.
@@ -19,11 +19,14 @@ from ...errors import KafkaError
 from .foreign import frame_length_error
 
 SCRATCH_BYTES = 32 * 1024
-"""Size in bytes of the reused buffer, which collects the frames that fit. A TLS record or many small responses do."""
-FIRST_SCRATCH_BYTES = 4 * 1024
-"""Size in bytes of the reused buffer until more bytes arrive at once.
+"""Size in bytes of the reused buffer.
 
-A client may have hundreds of idle connections.
+It suits a TLS record or many small responses. Larger frames get their own memory.
+"""
+FIRST_SCRATCH_BYTES = 4 * 1024
+"""Initial size in bytes of the reused buffer, until more bytes arrive at once.
+
+It is small because a client may have hundreds of idle connections.
 """
 
 FREED_BYTES = 8 * 1024 * 1024
@@ -34,7 +37,7 @@ _unpack_length = Struct(">i").unpack_from
 
 @cache
 def _keep_freed_memory() -> None:
-    """Make glibc keep the memory of freed frames and records. Done once in the process.
+    """Make glibc keep the memory of freed frames and records. Only the first call has an effect.
 
     Otherwise, glibc returns this memory to the system, which has to map and clear memory for the next frame. That takes
     up to half of the time of consuming.
@@ -46,7 +49,7 @@ class FrameReader:
     """Collects the frames of one connection.
 
     ``max_bytes`` is the maximum length of a frame. It is checked before memory is allocated, and may be increased
-    later. If the stream is invalid, ``error`` is set, and no more bytes can be read.
+    later. If the stream is invalid, ``error`` is set and no more bytes are accepted.
     """
 
     __slots__ = ("_body", "_body_view", "_end", "_filled", "_scratch", "_scratch_view", "error", "max_bytes")
@@ -57,25 +60,25 @@ class FrameReader:
         self._scratch = raw.new_buffer(FIRST_SCRATCH_BYTES)
         self._scratch_view = memoryview(self._scratch)
         self._end = 0
-        """Number of bytes of an incomplete frame at the start of the reused buffer."""
+        """Length of the incomplete frame at the start of the reused buffer, in bytes."""
         self._body: bytearray | None = None
-        """An incomplete large frame without its length, or None."""
+        """The incomplete large frame, without its length prefix, or None."""
         self._body_view = memoryview(b"")
         self._filled = 0
         """Number of bytes of the large frame that have arrived."""
 
     @property
     def incomplete(self) -> bool:
-        """True if part of a frame has arrived."""
+        """True if part of a frame has arrived, but not all of it."""
         return self._body is not None or self._end > 0
 
     @property
     def missing_bytes(self) -> int:
-        """Number of bytes that a large frame still lacks, or 0 if unknown."""
+        """Number of bytes still missing from a large frame, or 0 if unknown."""
         return 0 if self._body is None else len(self._body) - self._filled
 
     def get_buffer(self) -> memoryview:
-        """Return the buffer for the next bytes. It is never empty, and is valid until the next call of `received`."""
+        """Return the buffer for the next bytes. It is never empty. It is valid until the next call of `received`."""
         if self._body is not None:
             return self._body_view[self._filled :]
         return self._scratch_view[self._end :] if self._end else self._scratch_view
@@ -113,7 +116,10 @@ class FrameReader:
         return frames
 
     def feed(self, data: bytes) -> list[Buffer]:
-        """Process bytes. For transports that provide bytes, instead of `get_buffer` and `received`."""
+        """Process ``data``, and return the complete frames.
+
+        For transports that provide bytes instead of filling a buffer.
+        """
         frames: list[Buffer] = []
         view = memoryview(data)
         while len(view) and self.error is None:
@@ -125,7 +131,7 @@ class FrameReader:
         return frames
 
     def _grown_scratch(self) -> memoryview:
-        """Replace the buffer by a larger one, because the connection has filled it."""
+        """Replace the full buffer by a larger one, and return it."""
         grown = raw.new_buffer(SCRATCH_BYTES)
         grown[:FIRST_SCRATCH_BYTES] = self._scratch
         self._scratch = grown

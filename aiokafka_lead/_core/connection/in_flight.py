@@ -1,4 +1,4 @@
-"""Tracks the requests in flight on one connection.
+"""Requests in flight on one connection.
 
 A broker answers the requests of a connection in the order in which it received them (Java: ``InFlightRequests``). A
 response therefore belongs to the oldest request, or the stream is corrupt. If a compiler is available, this code is
@@ -39,10 +39,10 @@ class InFlight:
         self.request_class = request_class
         self.version = version
         self.deadline = deadline
-        """Time in monotonic seconds at which the connection is closed if there is no response."""
+        """Monotonic time in seconds at which the connection is closed unless the response has arrived."""
         self.on_done = on_done
         self.raw = raw
-        """True if the response is passed on as a frame, without being decoded."""
+        """True if the response is passed on as an undecoded frame."""
         self.silent = silent
         """Number of requests that expect no response and were sent just before this one."""
 
@@ -50,7 +50,7 @@ class InFlight:
 class InFlightLedger:
     """The requests in flight, in the order in which they were sent.
 
-    Invariant: correlation ids are consecutive, and wrap after 2**31 - 1.
+    Invariant: correlation ids are consecutive, and wrap around after 2**31 - 1.
     """
 
     __slots__ = ("_entries", "_silent", "next_id")
@@ -60,19 +60,19 @@ class InFlightLedger:
         self.next_id = 0
         """Correlation id of the next request."""
         self._silent = 0
-        """Number of requests that expect no response, since the last request that does."""
+        """Number of requests without a response that were sent since the last request with one."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone, raw: bool = False) -> None:
-        """Add a request that was sent with ``next_id`` and expects a response."""
+        """Add a request that was sent with ``next_id`` and will be answered."""
         self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done, raw, self._silent))
         self._silent = 0
         self._advance()
 
     def skip(self) -> None:
-        """Count a request that was sent with ``next_id`` and expects no response."""
+        """Count a request that was sent with ``next_id`` and will not be answered."""
         self._silent += 1
         self._advance()
 
@@ -80,7 +80,7 @@ class InFlightLedger:
         self.next_id = 0 if self.next_id == _LAST_ID else self.next_id + 1
 
     def match(self, correlation_id: int) -> InFlight | None:
-        """Return the oldest request, if a response with this id belongs to it.
+        """Return the oldest request if a response with this correlation id belongs to it.
 
         Returns None if the response belongs to a request that expects none. Azure Event Hubs sends such responses to
         Produce with ``acks=0``. Raises `MalformedMessageError` for any other response.
@@ -104,7 +104,7 @@ class InFlightLedger:
         return correlation_id >= 0 and 0 < (before - correlation_id) & _LAST_ID <= count
 
     def pop(self) -> None:
-        """Remove the oldest request, which was answered."""
+        """Remove the oldest request, because it has been answered."""
         self._entries.popleft()
 
     def oldest(self) -> InFlight | None:
@@ -119,7 +119,7 @@ class InFlightLedger:
         return None
 
     def next_deadline(self) -> float:
-        """Return the earliest deadline, or infinity. It may belong to any request."""
+        """Return the earliest deadline of all requests, or infinity if there are none."""
         return min((entry.deadline for entry in self._entries), default=math.inf)
 
     def drain(self) -> list[InFlight]:

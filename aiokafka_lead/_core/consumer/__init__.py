@@ -1,1 +1,1 @@
-"""Reads records, without I/O: plans fetches, interprets responses, and stores prefetched records."""
+"""Consuming records, without I/O: planning fetches, processing responses, and storing prefetched records."""

@@ -42,11 +42,11 @@ class Chunk:
         """Position after the last record."""
         self.leader_epoch = leader_epoch
         self.ready = len(records) if ready is None else ready
-        """Number of records that can be handed out as they are. The others have to be deserialized first."""
+        """Number of records that need no deserialization, or are already deserialized, counted from the first."""
         self.size_bytes = size_bytes
-        """Decompressed size in bytes of the batches that contained the records."""
+        """Decompressed size in bytes of the batches from which the records were decoded."""
         self._taken: int | None = None
-        """Number of records handed out before `withdraw` was called, or None."""
+        """Number of records that had been handed out when `withdraw` was called, or None if it has not been called."""
 
     def left(self) -> int:
         """Return the number of records that have not been handed out."""
@@ -57,12 +57,12 @@ class Chunk:
         return self.ready - self.handed_out()
 
     def deserialized(self, at: int, record: Record) -> None:
-        """Replace the first record that is not ready, which has this index, by its deserialized form."""
+        """Replace the first record that is not ready by its deserialized form. ``index`` is its index."""
         self.records[at] = record
         self.ready = max(self.ready, at + 1)
 
     def drop(self, record: Record) -> None:
-        """Skip this record, if it is still the next one to hand out."""
+        """Skip this record if it is still the next to be handed out."""
         at = self.handed_out()
         if at < len(self.records) and self.records[at] is record:
             del self.records[at]
@@ -81,7 +81,7 @@ class Chunk:
         return Position(self.records[-left].offset, self.leader_epoch)
 
     def ahead(self) -> list[Record]:
-        """Return the records that were not handed out, without taking them."""
+        """Return the remaining records without handing them out."""
         return self.records[self.handed_out() :]
 
     def take(self, limit: int | None) -> list[Record]:
@@ -93,7 +93,7 @@ class Chunk:
         return taken
 
     def withdraw(self) -> Chunk:
-        """Return a chunk with the remaining records. Any iteration over this chunk ends."""
+        """Return a chunk with the remaining records. Iterations over this chunk end."""
         start = self.position()
         taken = self.handed_out()
         if self._taken is None:
@@ -103,7 +103,7 @@ class Chunk:
         return Chunk(self.tp, rest, start, self.next_offset, self.leader_epoch, ready, self.size_bytes)
 
     def before_last_taken(self) -> Position | None:
-        """Return the position before the last record handed out, or None if no record was handed out."""
+        """Return the position before the last record handed out, or None if none has been handed out."""
         taken = self.handed_out() if self._taken is None else self._taken
         if not taken:
             return None

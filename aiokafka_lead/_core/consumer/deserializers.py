@@ -1,4 +1,4 @@
-"""Applies the application's deserializers to keys and values."""
+"""Applying the application's deserializers to keys and values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...types import Headers, SerializationContext
 Record = ConsumerRecord[Any, Any]
 
 SEEK_ON = "; seek past it to continue"
-"""Advice in the error for a record at which a partition stops."""
+"""Advice in the error for a record that stops its partition."""
 
 
 class Deserializers:
@@ -31,7 +31,10 @@ class Deserializers:
         *,
         one_by_one: bool = False,
     ) -> None:
-        """Inspect the deserializers. If ``one_by_one`` is True, a reader must see each record that fails."""
+        """Inspect the deserializers.
+
+        With ``one_by_one``, the reader must see each record that cannot be deserialized.
+        """
         self.key = None if key is None else inspected("key_deserializer", key)
         self.value = None if value is None else inspected("value_deserializer", value)
         given = [one for one in (self.key, self.value) if one is not None]
@@ -41,10 +44,10 @@ class Deserializers:
         self.awaited = any(one.waits for one in given)
         """True if a deserializer is a coroutine function."""
         self.waits = self.awaited or any(one_by_one or one.prepare is not None for one in given)
-        """True if a reader has to await deserialization. `apply` then leaves the records unchanged."""
+        """True if a reader has to await deserialization. In that case, `apply` leaves the records unchanged."""
 
     def apply(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
-        """Return the deserialized records up to the first that fails, and its error or None."""
+        """Deserialize records. Return those before the first failure, and its error, or None if all succeeded."""
         return (records, None) if self.plain or self.waits else self.apply_prepared(records)
 
     def apply_prepared(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
@@ -98,14 +101,14 @@ def _with_context(call: Callable[..., Any], context: SerializationContext, conte
 
 
 def bad_record(error: RecordDeserializationError) -> str:
-    """Return a description of the record and of its error, without the record's content, for a log message."""
+    """Describe a bad record and its error for a log message, without the record's content."""
     where = f"{error.topic}-{error.partition}"
     kind = type(error.__cause__).__name__
     return f"the record at offset {error.offset} of {where}, whose {error.part} cannot be deserialized ({kind}),"
 
 
 def cannot_be_deserialized(record: Record, part: str, cause: Exception, advice: str) -> RecordDeserializationError:
-    """Return the error for a record whose key or value made the application's deserializer raise an exception."""
+    """Return the error for a record whose key or value the application's deserializer could not process."""
     text = f"the {part} of the record at offset {record.offset} of {record.topic}-{record.partition} "
     text += f"cannot be deserialized: {shown_cause(cause)}"
 

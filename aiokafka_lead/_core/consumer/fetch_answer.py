@@ -1,8 +1,7 @@
-"""Processes Fetch responses: records go to the prefetch buffer, errors to their partitions.
+"""Processing Fetch responses: records go to the prefetch buffer, errors to their partitions.
 
-One partition's error delays only that partition. A response can move a partition's position only while none of the
-partition's data is buffered. Otherwise the buffered records are handed out first, and then the same offset is fetched
-again.
+An error delays only its own partition. A response can move a partition's position only while none of the partition's
+data is buffered. Otherwise the buffered records are handed out first, and then the same offset is fetched again.
 """
 
 from __future__ import annotations
@@ -56,10 +55,10 @@ _V2_HEADER = 61
 
 
 class FetchedSpan(NamedTuple):
-    """The range that the complete batches of a response cover."""
+    """The offsets that the complete batches of a response cover."""
 
     next_offset: int
-    """Offset after the last batch, from which to fetch next. -1 if there is no complete batch."""
+    """Offset after the last batch, from which to fetch next. It is -1 if there is no complete batch."""
     leader_epoch: int
     """Leader epoch under which the last batch was written, or -1."""
 
@@ -107,14 +106,14 @@ STALE = HINT_ERRORS | {
 """Error codes after which metadata is refreshed (Java: FetchCollector)."""
 
 NO_NEWS = {UnknownLeaderEpochError.code, UnknownServerError.code}
-"""Error codes that do not suggest another leader. Metadata is refreshed only after several of them (rule 23)."""
+"""Error codes that do not suggest another leader. Metadata is refreshed only after several in a row (rule 23)."""
 
 
 LAGGING = {UnknownLeaderEpochError.code, OffsetNotAvailableError.code}
 """Error codes of a leader that has not caught up since its election."""
 
 LEADERS_WORD = {OffsetOutOfRangeError.code, CorruptRecordError.code}
-"""Error codes that fail a partition or move its position. They count only if they come from the leader."""
+"""Error codes that fail a partition or move its position. They are trusted only if the leader sends them."""
 
 
 class AnswerOptions(NamedTuple):
@@ -125,9 +124,9 @@ class AnswerOptions(NamedTuple):
     max_decompressed_batch_bytes: int
     reset_policy: ResetPolicy | None
     metadata_max_age_s: float
-    """Seconds for which to read from a follower before the leader is asked again."""
+    """Seconds after which a partition that is read from a follower returns to its leader."""
     joined_records: int
-    """Number of records up to which consecutive batches are joined."""
+    """Maximum number of records in consecutive batches that are joined."""
 
 
 class FetchOutcome:
@@ -140,7 +139,7 @@ class FetchOutcome:
         self.refresh = False
         """True if the metadata is outdated."""
         self.doubt = False
-        """True if the broker keeps refusing, so another broker may be the leader of a partition."""
+        """True if the broker keeps sending errors, so another broker may be the leader of a partition."""
         self.missing = False
         """True if the response to a full request omits partitions, which makes the session unusable."""
 
@@ -166,7 +165,7 @@ class AnswerReader:
         self._counters = counters
         self._log = log
         self._void_to = -math.inf
-        """Responses to requests that were sent before this time are ignored."""
+        """Time before which requests count as obsolete. Their responses are ignored."""
 
     def read_committed_only(self, now: float) -> None:
         """Hide aborted transactions from now on, and ignore the responses to earlier requests.
@@ -179,7 +178,7 @@ class AnswerReader:
     def read(
         self, planned: PlannedFetch, response: FetchResponse, snapshot: ClusterSnapshot, now: float
     ) -> FetchOutcome:
-        """Process a response without a top-level error."""
+        """Process a response that has no top-level error."""
         hints = HintReader(planned.version >= FIRST_FETCH_WITH_HINTS, response.node_endpoints)
         outcome = FetchOutcome(hints.hints)
         if planned.sent_at <= self._void_to:
@@ -212,7 +211,7 @@ class AnswerReader:
 
     @staticmethod
     def _is_stale(state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot) -> bool:
-        """Return True if the partition's position has changed, or its topic was recreated, since the request."""
+        """Return True if the partition's position has changed or its topic has been recreated since the request."""
         if state.fetch_offset != asked.fetch_offset:
             return True
         topic_id = snapshot.topic_id(state.tp.topic)
@@ -223,8 +222,8 @@ class AnswerReader:
         """Return True if the response comes from the leader.
 
         Only the leader determines where a log begins, ends and diverges (KIP-392). A follower may lag, may have deleted
-        more, or may have a bad disk. Its response may also arrive after the client has stopped reading the partition
-        from it.
+        more segments, or may have a damaged disk. Its response may even arrive after the client has stopped reading the
+        partition from it.
         """
         return snapshot.leader(*state.tp)[0] == planned.node_id
 
@@ -299,12 +298,13 @@ class AnswerReader:
         snapshot: ClusterSnapshot,
         now: float,
     ) -> bool:
-        """Switch to the follower that the broker has named.
+        """Switch to the follower that the leader has named.
 
-        Return True if the partition is read from it from now on.
+        Returns True if the partition is now read from it.
         """
         if replica == planned.node_id:
-            # Only leaders name followers, so a different broker has the address that the client knows for this one.
+            # Only leaders name followers, and never themselves, so another broker has answered at the address of this
+            # one.
             outcome.refresh = True
             if state.read_from_leader():
                 self._followers.refused(replica, state.tp, now)
@@ -337,7 +337,7 @@ class AnswerReader:
     def _believe(self, state: PartitionState) -> bool:
         """Return True if the response may move the position now.
 
-        If data is buffered, return False, and arrange for the offset to be fetched again later.
+        If data is buffered, returns False and schedules another fetch of the offset.
         """
         if state.fetched:
             state.read_ahead = False
@@ -348,9 +348,9 @@ class AnswerReader:
     # --- truncation --------------------------------------------------------------------------------------------------
 
     def _diverging(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """Handle a leader in whose log the epoch of our last record ends at another offset (KIP-320, KIP-595)."""
+        """Handle a leader in whose log the last fetched epoch ends at another offset (KIP-320, KIP-595)."""
         if end_offset >= state.fetch_offset:
-            # No record that was read is lost. The leader only has this offset under another epoch.
+            # No record that was read has been lost. The leader only has another epoch at this offset.
             state.received(state.fetch_offset, epoch)
         elif self._believe(state):
             self._truncated(state, end_offset, epoch)
@@ -371,7 +371,7 @@ class AnswerReader:
             state.validate_later()
 
     def _truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """Handle a log that has lost records before the position."""
+        """Handle a log that has lost records below the position."""
         self._counters.truncations += 1
         tp, offset = state.tp, state.fetch_offset
         if self._positions.policy_of(state, self._options.reset_policy) is None:
@@ -441,7 +441,7 @@ class AnswerReader:
     def _out_of_range(self, state: PartitionState, log_start: int) -> None:
         """Handle an offset that is out of range.
 
-        ``log_start`` is the start of the log if the response contains it, else -1.
+        ``log_start`` is the start of the log if the response contains it, otherwise -1.
         """
         if not self._believe(state):
             return

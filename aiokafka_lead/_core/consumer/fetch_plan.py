@@ -1,4 +1,4 @@
-"""Decides which partitions to fetch from which broker, and when to send each request.
+"""Fetch planning: which partitions to fetch from which broker, and when to send each request.
 
 For every broker with partitions to fetch, one request of its fetch session is in flight. While there are no records,
 the broker holds this request for up to ``fetch_max_wait_ms``. A partition that becomes fetchable meanwhile (after a
@@ -40,10 +40,10 @@ from .positions import Positions
 from .prefetch import Prefetch
 
 ANSWERS_AHEAD = 2
-"""Maximum number of unread responses for each partition."""
+"""Maximum number of unread responses per partition."""
 
 BESIDE_AFTER_S = 0.01
-"""Seconds after which a pending session request is assumed to wait for records at the broker."""
+"""Seconds after which a pending session request is assumed to be waiting for records at the broker."""
 
 
 class FetchLimits(NamedTuple):
@@ -59,12 +59,12 @@ class PlannedFetch(NamedTuple):
     node_id: int
     version: int
     beside: bool
-    """True if the request is sent beside the broker's session."""
+    """True if the request is sent beside the broker's session (see the module)."""
     request: SessionRequest
     asked: dict[TopicPartition, PartitionFetch]
-    """Every partition that the response may contain."""
+    """All partitions that the response may contain."""
     names: dict[UUID, str]
-    """Topic names by topic id, for responses that contain ids."""
+    """Topic names by topic id, for responses that identify topics by id."""
     max_bytes: int
     sent_at: float
 
@@ -87,16 +87,16 @@ class _Node:
         """The session's pending request, or None."""
         self.beside: PlannedFetch | None = None
         self.names: dict[UUID, str] = {}
-        """The names of the session's topics by topic id."""
+        """Topic names by topic id, for the session."""
         self.suspects = Suspects()
         self.starved = False
-        """True if the last request was delayed because there was not enough memory."""
+        """True if the last request was delayed for lack of memory."""
         self.wait_until = 0.0
         """Earliest time of the next request. Set after an invalid response."""
 
     @property
     def asked_bytes(self) -> int:
-        """Return the largest possible size in bytes of the pending responses."""
+        """Return the maximum size in bytes of the pending responses."""
         return sum(planned.max_bytes for planned in (self.main, self.beside) if planned is not None)
 
 
@@ -113,7 +113,8 @@ class FetchPlanner:
     def __init__(self, positions: Positions, prefetch: Prefetch, limits: FetchLimits, *, merged: bool = False) -> None:
         """Plan within ``limits``.
 
-        If ``merged`` is True, a pending request can be withdrawn, so no request is sent beside the session.
+        With ``merged``, the fetches of several consumers are merged (see `merged_fetch`). A pending request can then be
+        withdrawn, so no request is sent beside the session.
         """
         self._positions = positions
         self._prefetch = prefetch
@@ -129,12 +130,12 @@ class FetchPlanner:
         self.leaderless: dict[PartitionState, None] = {}
         """Partitions to fetch whose leader is unknown."""
         self.starved = False
-        """True if `plan` delayed a request because there was not enough memory."""
+        """True if `plan` delayed a request for lack of memory."""
 
     # --- membership --------------------------------------------------------------------------------------------------
 
     def place(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Assign each touched or due partition to the broker from which to fetch it, or to none."""
+        """Assign each touched or due partition to the broker to fetch it from, or to none."""
         timers = self._timers
         positions = self._positions
         while timers and timers[0][0] <= now:
@@ -197,7 +198,7 @@ class FetchPlanner:
         return None if node is None or node.main is None else node.main.sent_at
 
     def ask_anew(self) -> None:
-        """Include every partition in the next request, even if the session already includes it."""
+        """Include every partition in the next request, even if the session already has it."""
         for node in self._nodes.values():
             node.changed.update(dict.fromkeys(node.members))
 
@@ -212,7 +213,7 @@ class FetchPlanner:
             self.lookups[state] = None
 
     def _is_held(self, state: PartitionState) -> bool:
-        """Return True if a partition with a position must not be fetched now, although that would be possible."""
+        """Return True if a partition with a position must not be fetched at present."""
         if state.state is not FetchState.FETCHING:
             return False
         if state.still:
@@ -229,6 +230,7 @@ class FetchPlanner:
             old = self._nodes[state.home]
             if old.members.get(tp) is state:
                 del old.members[tp]
+            # The next request of the old session must remove the partition.
             old.changed[tp] = None
         state.home = home
         if home is not None:
@@ -243,8 +245,8 @@ class FetchPlanner:
     def waiting_nodes(self, now: float) -> list[tuple[int, bool]]:
         """Return the brokers that need a request now, each with True if the request is sent beside the session.
 
-        Brokers whose last request lacked memory come first. Otherwise the requests of brokers without records, which
-        end soon, could take all memory.
+        Brokers whose last request lacked memory come first. Otherwise, brokers without records, whose requests end
+        soon, could take all memory.
         """
         found: list[tuple[int, bool]] = []
         for node_id, node in sorted(self._nodes.items(), key=_starved_first):
@@ -263,7 +265,7 @@ class FetchPlanner:
     def plan(
         self, node_id: int, version: int, snapshot: ClusterSnapshot, now: float, *, beside: bool
     ) -> PlannedFetch | None:
-        """Return the request to send to this broker now, or None. The request counts as sent."""
+        """Return the request to send to this broker now, or None. A returned request counts as sent."""
         node = self._nodes[node_id]
         if version < FIRST_VERSION_WITH_DIVERGING_EPOCH:
             self._validate_first(node, snapshot)
@@ -328,7 +330,7 @@ class FetchPlanner:
         return PartitionFetch(snapshot.topic_id(state.tp.topic), state.fetch_offset, state.fetch_epoch, leader_epoch)
 
     def _max_bytes(self, partitions: int, *, beside: bool) -> int | None:
-        """Return the size limit of the next response, or None if there is no memory for it now.
+        """Return the maximum size in bytes of the next response, or None if there is no memory for it now.
 
         Each broker gets an equal share of the memory, and one share is reserved for partitions that become fetchable
         later. A request beside the session may use the reserved share, but not the shares of brokers without a pending
@@ -349,10 +351,10 @@ class FetchPlanner:
         return min(share, partitions * limits.max_partition_fetch_bytes)
 
     def make_room(self, wanted: Container[TopicPartition] | None) -> None:
-        """If a request lacks memory, drop data that is not being read.
+        """Drop data that is not being read if a request lacks memory.
 
-        ``wanted`` are the partitions for which a reader is waiting, and keep their data; None means that it waits for
-        all partitions. Dropped data is fetched again later.
+        ``wanted`` contains the partitions for which a reader is waiting, which keep their data. None means all
+        partitions. Dropped data is fetched again later.
         """
         if self.starved:
             self.starved = False
@@ -374,10 +376,10 @@ class FetchPlanner:
         return [state for tp in planned.asked if (state := self._positions.get(tp)) is not None]
 
     def too_large(self, planned: PlannedFetch) -> PartitionState | None:
-        """Record that the response to ``planned`` was too large, and return the partition that caused it.
+        """Record that the response to ``planned`` was too large, and return the partition responsible.
 
-        Returns None while the cause is uncertain; the partitions are then fetched one by one. Merged fetches do this
-        themselves, and report the cause as the only partition of a failed request.
+        Returns None while that partition is unknown, in which case the partitions are fetched one by one. Merged
+        fetches search for the partition themselves and report it as the only partition of a failed request.
         """
         if not self._merged:
             culprit = self._nodes[planned.node_id].suspects.accuse(planned.asked)
@@ -386,7 +388,7 @@ class FetchPlanner:
         return None if culprit is None else self._positions.get(culprit)
 
     def recall(self, node_id: int) -> None:
-        """Withdraw the session's pending request, so that another can be planned."""
+        """Withdraw the session's pending request, so that another request can be planned."""
         planned = self._nodes[node_id].main
         if planned is not None:
             self._take(planned)
@@ -404,7 +406,7 @@ class FetchPlanner:
         return node
 
     def next_time(self, now: float) -> float | None:
-        """Return the time at which `place` and `waiting_nodes` must be called again if no event occurs before, or None.
+        """Return the time at which to call `place` and `waiting_nodes` again, or None. An event may require it earlier.
 
         Brokers to which a request could be sent now are ignored. They wait for an event, such as a connection or free
         memory.

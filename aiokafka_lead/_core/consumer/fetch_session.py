@@ -1,7 +1,7 @@
 """Fetch requests and incremental fetch sessions (KIP-227).
 
 In a session, the broker remembers a consumer's partitions. The first request names all partitions, and later requests
-name those that have changed. The session epoch numbers the requests, so both sides notice if one is lost. Epoch 0
+name those that have changed. The session epoch numbers the requests, so that both sides notice a lost one. Epoch 0
 requests a new session, which replaces the session whose id is sent with it. Epoch -1 requests no session, and closes
 the session whose id is sent with it. If a broker returns session id 0, it has granted no session, and every request is
 full until it grants one.
@@ -39,12 +39,15 @@ FETCH_SESSION_ID_NOT_FOUND = FetchSessionIdNotFoundError.code
 
 
 def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) -> bool:
-    """Return True if a request of this version can identify topics by id, because all of them have an id."""
+    """Return True if a request of this version can identify its topics by id.
+
+    All of them must have an id.
+    """
     return version >= FIRST_VERSION_WITH_TOPIC_IDS and all(fetch.topic_id != NO_TOPIC_ID for fetch in fetches.values())
 
 
 def version_to_send(version: int, by_topic_id: bool) -> int:
-    """Return the version of the request. It must be older if it identifies topics by name."""
+    """Return the version of the request. A request that identifies topics by name needs an older version."""
     return version if by_topic_id else min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
 
@@ -61,17 +64,17 @@ class SessionRequest(NamedTuple):
     session_id: int
     epoch: int
     send: Mapping[TopicPartition, PartitionFetch]
-    """With epoch 0 or -1, all partitions. Otherwise the partitions that are new or have changed."""
+    """All partitions if the epoch is 0 or -1. Otherwise, the partitions that are new or have changed."""
     forget: list[TopicUse]
 
     @property
     def sessionless(self) -> bool:
-        """True if the request is outside the session, which continues unchanged."""
+        """True if the request is sent outside the session, which continues unchanged."""
         return self.epoch == FINAL_EPOCH
 
     @classmethod
     def beside(cls, partitions: Mapping[TopicPartition, PartitionFetch]) -> SessionRequest:
-        """Return a request outside the session for exactly these partitions."""
+        """Return a request outside the session for these partitions only."""
         return cls(NO_SESSION, FINAL_EPOCH, partitions, [])
 
 
@@ -83,11 +86,11 @@ class FetchSession:
         self.epoch = INITIAL_EPOCH
         """The epoch of the next request."""
         self.known: dict[TopicPartition, PartitionFetch] = {}
-        """Partitions of the broker's session after it has received the pending request."""
+        """Partitions that the broker's session contains once it has received the pending request."""
         self.by_topic_id = True
         """True if the session's requests identify topics by id (from Fetch 13 on)."""
         self.resets = 0
-        """Number of times that the broker no longer had the session."""
+        """Number of times that the broker had lost the session."""
 
     @property
     def is_full(self) -> bool:
@@ -95,7 +98,7 @@ class FetchSession:
         return self.epoch == INITIAL_EPOCH
 
     def full(self, partitions: Mapping[TopicPartition, PartitionFetch], by_topic_id: bool) -> SessionRequest:
-        """Return a request that opens a session with these partitions. The state of the old session is dropped."""
+        """Return a request that opens a session with these partitions. The state of the old session is discarded."""
         self.epoch = INITIAL_EPOCH
         self.by_topic_id = by_topic_id
         self.known = dict(partitions)
@@ -123,7 +126,7 @@ class FetchSession:
         return SessionRequest(self.session_id, self.epoch, send, forget)
 
     def begins_anew(self, by_topic_id: bool) -> bool:
-        """Return True if a request that identifies topics by id, or by name, needs a new session."""
+        """Return True if a request that identifies topics in this way, by id or by name, needs a new session."""
         return not self.is_full and by_topic_id != self.by_topic_id
 
     def close(self) -> SessionRequest | None:
@@ -135,7 +138,7 @@ class FetchSession:
         return request
 
     def answered(self, error_code: int, session_id: int) -> bool:
-        """Process the session's part of a response. Return True if the partitions may be read."""
+        """Process the session's part of a response. Return True if its partitions are usable."""
         if error_code:
             self.resets += 1
             self._begin_anew(NO_SESSION if error_code == FETCH_SESSION_ID_NOT_FOUND else self.session_id)
@@ -153,7 +156,7 @@ class FetchSession:
         return True
 
     def failed(self) -> None:
-        """Record a missing or invalid response. It is then unknown if the broker has received the request."""
+        """Record a missing or invalid response. It is then unknown whether the broker has received the request."""
         self._begin_anew(self.session_id)
 
     def _begin_anew(self, session_id: int) -> None:
@@ -225,7 +228,7 @@ def wait_beside_ms(fetch_max_wait_ms: int) -> int:
 def fetch_request(session: SessionRequest, options: FetchOptions, max_bytes: int, version: int) -> FetchRequest:
     """Return the next Fetch request of a session.
 
-    It contains both names and ids of topics, and the version encodes one of them.
+    Topics are given with name and id. The version determines which of the two is encoded.
     """
     tells_epoch = version >= FIRST_VERSION_WITH_DIVERGING_EPOCH
     topics: dict[tuple[str, object], FetchTopic] = {}

@@ -1,6 +1,6 @@
 """The records of one partition from one Fetch response.
 
-They are decoded as the application reads, a few batches at a time.
+Batches are decoded a few at a time, as the application reads.
 """
 
 from __future__ import annotations
@@ -33,27 +33,31 @@ Unreadable = CorruptRecordError | BatchTooLargeError
 _UNREADABLE = (CorruptRecordError, BatchTooLargeError)
 
 DEFAULT_JOINED_RECORDS = 500
-"""Number of records up to which consecutive batches are joined.
+"""Default maximum number of records in consecutive batches that are joined.
 
-Most of the cost of a batch does not depend on its size, and a producer that awaits each record writes batches of a
-single record.
+Most of the cost of a batch is independent of its size, and a producer that awaits each record writes batches of one
+record.
 """
 
 LOADED_AT_ONCE_BYTES = 512 * 1024
-"""Largest decompressed size in bytes of a batch that is decompressed on the event loop.
+"""Maximum decompressed size in bytes of a batch that is decompressed on the event loop.
 
-For this size, gzip takes 2 ms and other codecs take less than 1 ms. A thread may take up to 5 ms if the loop is busy.
+At this size, gzip takes 2 ms and the other codecs less than 1 ms. Handing the work to a thread may take up to 5 ms if
+the loop is busy.
 """
 
 MESSAGES_LOADED_AT_ONCE_BYTES = 64 * 1024
 """The same limit for messages of formats 0 and 1, each of which takes a microsecond or more."""
 
 JOINED_BYTES = 1024 * 1024
-"""Stored size in bytes up to which consecutive batches are joined."""
+"""Maximum stored size in bytes of consecutive batches that are joined."""
 
 
 class NotLoaded(Exception):
-    """Raised if the next batch is large. Call its ``load`` in a thread, and then ask for the batch again."""
+    """Raised if the next batch is too large to decompress on the event loop.
+
+    Call ``load`` in a thread, and then request the batch again.
+    """
 
     def __init__(self, view: BatchView | MessageSet) -> None:
         super().__init__()
@@ -61,7 +65,7 @@ class NotLoaded(Exception):
 
 
 class ReadPartition(Protocol):
-    """The part of a partition's state that is needed here."""
+    """The interface of a partition's state that is needed here."""
 
     @property
     def tp(self) -> TopicPartition: ...
@@ -115,14 +119,15 @@ class FetchedData:
         self._error: CorruptBatchError | BatchTooLargeError | None = None
         """The error after the last readable batch, or None."""
         self._tail: tuple[BatchView, list[Record], int] | None = None
-        """Set after a record could not be decoded.
+        """Set if a record could not be decoded.
 
         It contains the last decoded batch, the records from the failed one on, and the size of the batches.
         """
         self._ahead: deque[BatchView | MessageSet | Unreadable] = deque()
-        """Examined batches that the application may see.
+        """Examined batches that are visible to the application.
 
-        They are followed by the error, if there is one. The last item may be a set of messages that was not examined.
+        They are followed by the error, if there is one. The last item may be a set of messages (format 0 or 1) that has
+        not been examined.
         """
         self._hidden: BatchView | None = None
         """The last examined batch without records for the application, or None."""
@@ -141,7 +146,7 @@ class FetchedData:
     def detach(self) -> None:
         """Copy the records out of the response, because the application will not read them soon.
 
-        A slice would keep the whole response in memory, which may contain the records of many other partitions.
+        A slice would keep the whole response in memory, including the records of many other partitions.
         """
         if memoryview(self._records.obj).nbytes > 2 * self.size_bytes:
             self._records = memoryview(bytes(self._records))
@@ -163,7 +168,7 @@ class FetchedData:
         return None
 
     def _columns(self, views: list[BatchView]) -> tuple[list[Columns], BatchView]:
-        """Return the columns of the batches from the position on that can be joined, and the last of these batches."""
+        """Return the joinable batches from the position on in columns, and the last of these batches."""
         from_offset = self._position().offset
         found: list[Columns] = []
         size = 0
@@ -192,8 +197,8 @@ class FetchedData:
         """Return the next records, or None at the end.
 
         If the record at the position cannot be read, raises `CorruptBatchError`, `BatchTooLargeError` or
-        `RecordDeserializationError`, and raises it again in the next call. If the event loop has too little time to
-        decompress the batch, raises `NotLoaded`, which is not an error.
+        `RecordDeserializationError`, and does so again at the next call. If the batch is too large to decompress on the
+        event loop, raises `NotLoaded`, which is not an error.
         """
         while True:
             if self._tail is not None:
@@ -218,7 +223,7 @@ class FetchedData:
             self._pass_over(last)
 
     def _decode(self, views: list[BatchView]) -> tuple[list[Record], BatchView, int]:
-        """Return the records of the batches from the position on that can be joined, the last batch, and the size."""
+        """Return the records of the joinable batches from the position on, the last of these batches, and the size."""
         topic, partition = self._partition.tp
         from_offset = self._position().offset
         records: list[Record] = []
@@ -278,7 +283,7 @@ class FetchedData:
     def _load(self, views: list[BatchView], at: int) -> bool:
         """Decompress one of the drawn batches.
 
-        If it is too large for the event loop, put it and all batches after it back. If it is the first, raise
+        If it is too large for the event loop, put it back with all batches after it. If it is the first one, raise
         `NotLoaded`.
         """
         if views[at].load_within(LOADED_AT_ONCE_BYTES):
@@ -314,12 +319,12 @@ class FetchedData:
         return None
 
     def _put_back(self, drawn: Sequence[BatchView | Unreadable]) -> None:
-        """Put batches that were drawn back in front of the other batches."""
+        """Put drawn batches back in front of the others."""
         self._ahead.extendleft(reversed(drawn))
         self._hidden = None  # it may come after the batches that were put back
 
     def _pass_hidden(self, offset: int) -> None:
-        """Move the position, which is ``offset``, past batches that were just found to be hidden."""
+        """Move the position, which is ``offset``, past batches that have just turned out to be hidden."""
         hidden, self._hidden = self._hidden, None
         if hidden is not None and hidden.next_offset > offset:
             self._pass_over(hidden)
@@ -337,14 +342,14 @@ class FetchedData:
     def _end_before(self, error: Unreadable, at: int) -> None:
         """Handle an unreadable batch at this index of the drawn batches.
 
-        Its error is raised after the batches before it.
+        Its error is raised after the earlier batches have been read.
         """
         if not at:
             raise self._ended_by(error)
         self._put_back([error])
 
     def _ended_by(self, error: Unreadable) -> KafkaError:
-        """Return the error for the application. Each later read raises it again."""
+        """Return the error for the application. Every later read raises it again."""
         topic, partition = self._partition.tp
         offset = self._position().offset
         text = f"{self._partition.tp} cannot be read at offset {offset}: {error.message}"

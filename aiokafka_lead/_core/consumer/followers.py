@@ -1,4 +1,4 @@
-"""Decides which followers to read from (KIP-392), and when to return to a partition's leader (rule 34).
+"""Reading from followers (KIP-392): which followers to use, and when to return to a partition's leader (rule 34).
 
 If a fetch contains the client's rack, the leader names a follower in that rack instead of sending records, even if the
 client cannot reach that follower. The client therefore remembers a follower that it has abandoned. While a leader keeps
@@ -15,7 +15,7 @@ from ..metadata.types import ClusterSnapshot
 from ..trust import Trust
 
 CONNECTS_WITHIN_S = 0.5
-"""Seconds after which a follower without a connection is abandoned. Its leader has the same records."""
+"""Seconds after which a follower without a connection is abandoned. The leader has the same records."""
 
 
 def may_serve(node_id: int, tp: TopicPartition, snapshot: ClusterSnapshot) -> bool:
@@ -37,9 +37,9 @@ class Followers:
     ) -> None:
         """Start without any follower.
 
-        A follower that cannot be used is abandoned for ``max_age_s``. ``max_wait_s`` is the longest time for which a
-        follower may hold a fetch. ``reached_since`` returns True if a connection to a node became ready at this time or
-        later.
+        A follower that cannot be used is abandoned for ``max_age_s``. A follower may hold a fetch for at most
+        ``max_wait_s``. ``reached_since(node, time)`` returns True if a connection to the node became ready at this time
+        or later.
         """
         self._max_age_s = max_age_s
         self._patience_s = patience_s
@@ -49,11 +49,11 @@ class Followers:
         self.named: set[int] = set()
         """All followers that leaders have named so far."""
         self._connecting: dict[int, float] = {}
-        """The time at which the client started to wait for each follower's connection."""
+        """Time at which the client began to wait for each follower's connection."""
         self._unreachable: dict[int, _Left] = {}
         self._refusals: dict[tuple[int, TopicPartition], Trust] = {}
         self._useless: dict[tuple[int, TopicPartition], _Left] = {}
-        """Followers that were abandoned because of their responses for one partition."""
+        """Followers abandoned because of their responses, by partition."""
         self._ignored: dict[int, set[tuple[int, TopicPartition]]] = {}
         """For each leader, the abandoned followers that it has named again."""
 
@@ -62,8 +62,7 @@ class Followers:
     def connecting(self, node_id: int, now: float, *, failed: bool) -> bool:
         """Record that a follower is not connected. Return True if it must be abandoned.
 
-        A follower is abandoned at once if the attempt to connect has ``failed``, and otherwise when connecting takes
-        too long.
+        It is abandoned at once if the attempt to connect has ``failed``, and otherwise when connecting takes too long.
         """
         since = self._connecting.setdefault(node_id, now)
         return failed or now >= since + CONNECTS_WITHIN_S
@@ -74,7 +73,7 @@ class Followers:
             self._connecting.pop(node_id, None)
 
     def late_at(self, sent_at: float) -> float:
-        """Return the deadline for a fetch sent at this time. A follower that misses it is frozen or isolated."""
+        """Return the deadline for a fetch sent at this time. A follower that misses it is stuck or unreachable."""
         return sent_at + self._answers_within_s
 
     def next_time(self) -> float | None:
@@ -89,7 +88,7 @@ class Followers:
     # --- responses of followers --------------------------------------------------------------------------------------
 
     def refused(self, node_id: int, tp: TopicPartition, now: float) -> None:
-        """Count an error or a lost connection in place of this partition's records."""
+        """Count an error or a lost connection received instead of this partition's records."""
         key = (node_id, tp)
         trust = self._refusals.setdefault(key, Trust())
         if trust.refused(now, now, self._patience_s):
@@ -108,8 +107,8 @@ class Followers:
         """Return True if the partition should be read from the follower that its leader has named.
 
         Returns False for a follower that was abandoned before. A follower that is not in the metadata (``known`` is
-        False, see `may_serve`) is abandoned for a short time, in which the metadata may catch up. Meanwhile, fetches
-        from the leader omit the client's rack, so the leader sends records.
+        False, see `may_serve`) is abandoned briefly, to give the metadata time to catch up. Meanwhile, fetches from the
+        leader omit the client's rack, so the leader sends records.
         """
         key = (node_id, tp)
         self.named.add(node_id)

@@ -1,4 +1,4 @@
-"""The health of a consumer, its lag, and its stuck partitions, as snapshots for probes and metrics."""
+"""Health of a consumer, its lag, and its stuck partitions, as snapshots for probes and metrics."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ NAMED_AT_MOST = 20
 
 
 class Facts(NamedTuple):
-    """The facts that `judge` uses. Times are in seconds."""
+    """Inputs of `judge`. Times are in seconds."""
 
     unusable: str | None
     """The reason why the consumer cannot be used at all, or None."""
     hungry: bool
-    """True if a call is waiting, or was waiting recently, for records of partitions that can be fetched."""
+    """True if a call is waiting, or was waiting recently, for records of fetchable partitions."""
     since_start_s: float
     since_fetch_s: float | None
     since_heartbeat_s: float | None
     grouped: bool
-    """True if a group assigns the partitions."""
+    """True if the partitions are assigned by a group."""
     joined: bool
     kept_out: str | None
     coordinator: int | None
@@ -46,15 +46,15 @@ class Facts(NamedTuple):
     absent: tuple[str, ...] = ()
     stuck: Mapping[TopicPartition, str] = NOTHING_STUCK
     refused: str | None = None
-    """Description of brokers' refusals that `run` tolerates, or None."""
+    """Description of the broker errors that a run in progress tolerates, or None."""
     doubted_s: float | None = None
-    """Seconds since the coordinator began to refuse requests for too long, or None."""
+    """Seconds since the coordinator began to refuse requests, once this has lasted too long, or None."""
     doubted_for: str = ""
-    """Answers of the brokers that were asked for the coordinator since then."""
+    """Responses of the brokers that have been asked for the coordinator since then."""
 
 
 class Limits(NamedTuple):
-    """Longest acceptable times in seconds."""
+    """Maximum acceptable times in seconds."""
 
     fetch_s: float
     heartbeat_s: float
@@ -63,7 +63,7 @@ class Limits(NamedTuple):
 
 
 def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
-    """Return the consumer's health, with a problem for each time that exceeds its limit."""
+    """Return the consumer's health, with a problem for each exceeded limit."""
     from ...health import ConsumerHealth
 
     own: list[str] = []
@@ -76,7 +76,7 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
             own.append(f"the application has been handling its records for {facts.handler_s:.1f} s")
         if facts.since_tick_s > limits.tick_s:
             own.append(f"the event loop has been blocked for {facts.since_tick_s:.1f} s")
-    stuck = list(facts.stuck.values()) if facts.reachable else []  # otherwise all problems have the same cause
+    stuck = list(facts.stuck.values()) if facts.reachable else []  # otherwise, all problems have the same cause
     if len(stuck) > NAMED_AT_MOST:
         stuck[NAMED_AT_MOST:] = [f"{len(stuck) - NAMED_AT_MOST} more partitions have not advanced"]
     refused = () if facts.refused is None else (facts.refused,)
@@ -123,7 +123,7 @@ def _ms(seconds: float | None) -> float | None:
 
 
 class Standstill:
-    """Finds partitions that make no progress, by sampling their offsets. Times are in monotonic seconds."""
+    """Detects stuck partitions by sampling their offsets. Times are in monotonic seconds."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Standstill:
         self._end_of = end_of
         self._explain = explain
         self._stands: dict[PartitionState, tuple[int, float]] = {}
-        """The fetch offset of each partition, and the time since which it has been unchanged."""
+        """The fetch offset of each partition, and the time at which it last changed."""
         self._reads: object = (0, 0.0)
         self._read_at = -math.inf
         """Time of the last read that was noticed."""
@@ -152,10 +152,10 @@ class Standstill:
         now: float,
         reads: tuple[int, float],
     ) -> None:
-        """Take a sample of the partitions' offsets, and compare it with the last sample.
+        """Sample the partitions' offsets, and compare them with the last sample.
 
-        ``reads`` is a pair of the number of records taken and the seconds waited for records. If neither changes, the
-        application does not read, so partitions do not count as standing still.
+        ``reads`` is a pair: the number of records taken, and the seconds spent waiting for records. If neither has
+        changed, the application is not reading, and no partition counts as stuck.
         """
         if reads != self._reads:
             self._read_at = now
@@ -168,7 +168,7 @@ class Standstill:
                     self._stands[state] = (offset, since) if offset == state.fetch_offset else (state.fetch_offset, now)
 
     def found(self, snapshot: ClusterSnapshot, now: float) -> Mapping[TopicPartition, str]:
-        """Return the partitions that have made no progress for too long, each with a description of the reason."""
+        """Return the stuck partitions, each with a description of the reason."""
         return {
             state.tp: f"{state.tp} has not advanced for {now - since:.1f} s: {self._why(state, snapshot, now)}"
             for state, (_, since) in self._stands.items()

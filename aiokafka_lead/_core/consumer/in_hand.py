@@ -1,4 +1,4 @@
-"""Tracks the records that the application has received and may still be processing.
+"""Records that the application has received and may still be processing.
 
 Automatic commits exclude them, and a rebalance waits until they are processed.
 """
@@ -21,25 +21,25 @@ def _nothing() -> None:
 class InHand:
     """The records *in hand*: handed to the application, and not yet *done*.
 
-    A record is done when the application commits it or reads again, and not already when it receives the record. If a
-    handler fails, is cancelled or crashes, the group therefore gets the record again after a restart.
+    A record is done when the application commits it or reads again, not when it receives the record. If a handler
+    fails, is cancelled or crashes, the record is therefore delivered again after a restart.
     """
 
     def __init__(self, on_release: Callable[[], None] = _nothing) -> None:
         self._many: dict[TopicPartition, Position] = {}
         """For each partition, the position before the records that were handed out together."""
         self._one_by_one: Chunk | None = None
-        """The chunk over which the application iterates. The last record taken from it is in hand."""
+        """The chunk over which the application is iterating. The last record taken from it is in hand."""
         self._covered: int | None = None
         """Offset up to which the application has committed while iterating over ``_one_by_one``."""
         self._abandoned: set[TopicPartition] = set()
-        """Partitions whose records in hand were abandoned before they were done."""
+        """Partitions whose records in hand were given up before they were done."""
         self._lost: set[TopicPartition] = set()
-        """Partitions that were revoked while the application had records of them in hand."""
+        """Partitions that were revoked while their records were in hand."""
         self._stored: dict[TopicPartition, Position] = {}
         """The last committed position of each partition."""
         self._in_transactions: dict[object, Mapping[TopicPartition, OffsetAndMetadata]] = {}
-        """The offsets of each part of an unfinished transaction."""
+        """The offsets that each part of an unfinished transaction will commit."""
         self._uncommitted: dict[TopicPartition, frozenset[object]] = {}
         """Revoked partitions whose records may be missing from a transaction.
 
@@ -47,7 +47,7 @@ class InHand:
         a transaction. The value is the set of parts that existed at that time.
         """
         self.times_back = 0
-        """Number of times that the consumer went back to earlier records because a transaction was aborted."""
+        """Number of times that the consumer has gone back to earlier records because a transaction was aborted."""
         self._back_at_read = 0
         """The value of ``times_back`` at the application's last read."""
         self.first_read_at = float("inf")
@@ -58,11 +58,11 @@ class InHand:
     # --- handing out and releasing -----------------------------------------------------------------------------------
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Record that the records from this position on were handed out."""
+        """Record that the records from this position on have been handed out together."""
         self._many.setdefault(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Record that the application iterates over the chunk. The last record taken is in hand."""
+        """Record that the application has started to iterate over the chunk. The last record taken is in hand."""
         if self._one_by_one is not chunk:
             self._one_by_one = chunk
             self._covered = None
@@ -75,8 +75,7 @@ class InHand:
         chunk = self._one_by_one
         if chunk is not None:
             if chunk.left():
-                # A loop over the chunk may continue after another call has read. Its next records are then in hand
-                # again.
+                # A loop over the chunk may continue after another read. Its next records are then in hand again.
                 self._covered = chunk.position().offset
             else:
                 self._one_by_one = None
@@ -91,15 +90,15 @@ class InHand:
     def comes_again(self) -> bool:
         """True if all records in hand will be delivered again.
 
-        This is the case from the time at which an aborted transaction moves the consumer back to the committed offsets,
-        until the application reads again.
+        This is so from the time at which an aborted transaction moves the consumer back to the committed offsets until
+        the application reads again.
         """
         return self._back_at_read != self.times_back
 
     def abandon(self, tp: TopicPartition) -> None:
         """Stop waiting for the records in hand of this partition, without marking them as done.
 
-        A rebalance then takes the partition away at once, and the records are delivered again.
+        A rebalance then revokes the partition at once, and the records are delivered again.
         """
         if tp in self._many or self._iterates((tp,)):
             self._abandoned.add(tp)
@@ -141,7 +140,7 @@ class InHand:
 
     @property
     def anything(self) -> bool:
-        """True if `release` would change anything."""
+        """True if `release` would have an effect."""
         return bool(self._many or self._one_by_one is not None or self._lost)
 
     # --- transactions ------------------------------------------------------------------------------------------------
@@ -154,7 +153,7 @@ class InHand:
         self._in_transactions[part] = offsets
 
     def transaction_ended(self, part: object) -> None:
-        """Record that the transaction of this part was committed or aborted.
+        """Record that the transaction of this part has been committed or aborted.
 
         Partitions that were revoked while it was open stay in ``uncommitted``, because the next transaction may lack
         their records.
@@ -167,7 +166,7 @@ class InHand:
     def note_uncommitted(self, states: Iterable[PartitionState]) -> None:
         """Record partitions that are being revoked while they have records that no open transaction commits.
 
-        These records may have been handled in a transaction that lacks their offsets. That transaction then fails with
+        A transaction may contain results of these records without their offsets. It then fails with
         `CommitFailedError`, because `uncommitted` contains the partitions.
         """
         for state in states:
@@ -187,14 +186,14 @@ class InHand:
         return sorted(self._uncommitted)
 
     def went_back(self) -> None:
-        """Record that all uncommitted records will be delivered again, to this consumer or another."""
+        """Record that all uncommitted records will be delivered again, to this consumer or another member."""
         self.times_back += 1
         self._uncommitted.clear()
 
     # --- queries -----------------------------------------------------------------------------------------------------
 
     def has(self, tp: TopicPartition) -> bool:
-        """Return True if records of this partition are handed out together, whether abandoned or not."""
+        """Return True if records of this partition were handed out together and are in hand or abandoned."""
         return tp in self._many
 
     def may_be_working_on(self, partitions: Collection[TopicPartition]) -> bool:
@@ -210,7 +209,7 @@ class InHand:
         return self._one_by_one is not None and self._one_by_one.tp in partitions and self.last_taken() is not None
 
     def last_taken(self) -> Position | None:
-        """Return the position before the record in hand of an iteration, or None."""
+        """Return the position before the last record taken in an iteration, or None."""
         if self._one_by_one is None:
             return None
         before = self._one_by_one.before_last_taken()
@@ -219,7 +218,7 @@ class InHand:
         return before
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions to commit: after the records that are done, where they differ from the last commit."""
+        """Return the positions after the records that are done, if they differ from the last commit."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for state in states:
             position = self._done_to(state)
@@ -233,7 +232,7 @@ class InHand:
             self._stored[tp] = Position(offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch)
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], states: Iterable[PartitionState]) -> None:
-        """Record a commit by the application. The records before these offsets are done."""
+        """Record a commit by the application. All records before these offsets are done."""
         for state in states:
             offset = offsets.get(state.tp)
             position = state.position
@@ -251,15 +250,15 @@ class InHand:
         held = self._many.get(state.tp)
         if held is None and self._one_by_one is not None and self._one_by_one.tp == state.tp:
             held = self.last_taken()
-        # After a seek back, the position is before the records in hand.
+        # After a seek backwards, the position is before the records in hand.
         return position if held is None or position.offset < held.offset else held
 
 
 class PollInterval:
     """Measures the time since the application's last read (``max_poll_interval_ms``).
 
-    The interval does not expire while a read waits for records. Only the task of a group member checks the interval, so
-    it never expires in a consumer without a group.
+    The interval does not expire while a read waits for records. It is checked only by a group member's task, so it
+    never expires in a consumer without a group.
     """
 
     __slots__ = ("_mark", "_progressed_at", "_waiting", "interval_s", "oldest_work")
@@ -270,7 +269,7 @@ class PollInterval:
         self._waiting = False
         """True while the application waits in a read."""
         self.oldest_work: Callable[[], float | None] | None = None
-        """Set by a run that handles records while it reads, so that only its handlers count.
+        """Set by a run that handles records while it reads. Only its handlers then count towards the interval.
 
         Returns the time at which the oldest running handler started, or None if none is running.
         """
@@ -278,16 +277,16 @@ class PollInterval:
         """The application's progress at the last call of `look`."""
 
     def progressed(self, now: float) -> None:
-        """Record that the application wants more records, or has finished some."""
+        """Record that the application has requested more records or has finished some."""
         self._progressed_at = now
         self._waiting = False
 
     def waits(self) -> None:
-        """Record that the application waits for records. Ends when `progressed` is called."""
+        """Record that the application is waiting for records, until `progressed` is called."""
         self._waiting = True
 
     def look(self, mark: object, now: float) -> None:
-        """Start the interval again if ``mark`` has changed since the last call.
+        """Restart the interval if ``mark`` has changed since the last call.
 
         ``mark`` is any value that changes with progress, such as the number of records taken. This call detects the
         progress of ``async for``, which takes buffered records without calling `progressed`.
@@ -305,7 +304,7 @@ class PollInterval:
 
 
 class ParallelWork(Protocol):
-    """The interface of a run in progress (`Consumer.run`) towards its consumer."""
+    """The part of a run in progress (`Consumer.run`) that its consumer uses."""
 
     @property
     def transactional(self) -> bool:
@@ -316,13 +315,13 @@ class ParallelWork(Protocol):
         """Return a description of the problem that the run currently tolerates, or None."""
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Give up these partitions: wait until the deadline for their handlers, and commit the finished records."""
+        """Give up these partitions: wait for their handlers until the deadline, and commit the finished records."""
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget these partitions, which were revoked or lost."""
+        """Forget these partitions, because they have been revoked or lost."""
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """Yield each partition from which records were taken, and the position before which all records are done."""
+        """Yield each partition from which records were taken, and the position up to which all records are done."""
         ...
 
     def unsubscribed(self) -> None:
@@ -333,14 +332,17 @@ class ParallelWork(Protocol):
 
 
 class CurrentRun:
-    """The current run of one consumer, if any. It determines which records are done. Without a run, `InHand` does."""
+    """The current run of one consumer, if any.
+
+    It determines which records are done. If there is no run, `InHand` does.
+    """
 
     __slots__ = ("called", "on_subscription", "work")
 
     def __init__(self) -> None:
         self.called = False
-        """True from the call of a run until its end."""
+        """True from the call that starts a run until the run ends."""
         self.work: ParallelWork | None = None
         """The run, or None. Set by the run."""
         self.on_subscription: Callable[[], None] | None = None
-        """Called before the consumer follows a change of its subscription. Set by the run."""
+        """Called before the consumer applies a change of its subscription. Set by the run."""

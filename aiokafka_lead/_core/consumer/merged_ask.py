@@ -30,7 +30,7 @@ class Asker(Protocol):
     """A consumer that opens asks."""
 
     def answered(self, answered: Answered, /) -> None:
-        """Receive the result of the consumer's ask."""
+        """Receive the answer to the consumer's ask."""
 
 
 class MergedRequest(NamedTuple):
@@ -46,7 +46,7 @@ class MergedRequest(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The result of an ask."""
+    """The answer to an ask."""
 
     owner: Asker
     planned: PlannedFetch
@@ -55,18 +55,18 @@ class Answered(NamedTuple):
 
 
 class AskingConsumer:
-    """One consumer: the partitions that it wants, its ask, and data kept for it."""
+    """One consumer: the partitions that it wants, its ask, and the data kept for it."""
 
     __slots__ = ("ask", "away", "closed_at", "given", "kept", "kept_endpoints", "owner", "seen", "since", "wants")
 
     def __init__(self, owner: Asker) -> None:
         self.owner = owner
         self.wants: dict[TopicPartition, PartitionFetch] = {}
-        """The partitions of its latest ask."""
+        """The partitions that it wants, as of its latest ask."""
         self.given: set[TopicPartition] = set()
-        """Partitions of which the consumer was given records or an error since its latest ask."""
+        """Partitions for which the consumer has received records or an error since its latest ask."""
         self.seen: set[TopicPartition] = set()
-        """Partitions of which the consumer knows the ends of the log."""
+        """Partitions whose log ends the consumer knows."""
         self.ask: PlannedFetch | None = None
         """The open ask, or None."""
         self.since = 0.0
@@ -74,9 +74,9 @@ class AskingConsumer:
         self.closed_at = 0.0
         """Time at which the last ask was closed."""
         self.away = False
-        """True if the last ask was closed long ago, so the consumer's partitions are not fetched."""
+        """True if the last ask was closed long ago. The consumer's partitions are then no longer fetched."""
         self.kept: dict[TopicPartition, PartitionData] = {}
-        """Data that arrived while no ask was open."""
+        """Data that arrived while the consumer had no open ask."""
         self.kept_endpoints: list[NodeEndpoint] = []
 
     def wants_now(self, tp: TopicPartition) -> bool:
@@ -104,11 +104,11 @@ class Asks:
 
     @property
     def more_to_come(self) -> bool:
-        """True if a consumer without an open ask may ask again soon."""
+        """True if a consumer whose ask is closed may ask again soon."""
         return bool(self._closed)
 
     def open(self, consumer: AskingConsumer, planned: PlannedFetch, now: float) -> None:
-        """Open an ask. It replaces an earlier ask of the consumer."""
+        """Open an ask. It replaces the consumer's earlier ask."""
         self.close(consumer, now)
         self._closed.pop(consumer, None)
         consumer.ask, consumer.since = planned, now
@@ -151,7 +151,7 @@ class Asks:
 
 
 def take_hints(sent: MergedRequest, response: FetchResponse) -> list[LeaderHint]:
-    """Read the response's leader hints once for all consumers; see `HintReader.take`."""
+    """Read the response's leader hints once, on behalf of all consumers. See `HintReader.take`."""
     reader = HintReader(sent.version >= FIRST_FETCH_WITH_HINTS, response.node_endpoints)
     if reader.tells_leaders and response.node_endpoints:
         for topic in response.responses:

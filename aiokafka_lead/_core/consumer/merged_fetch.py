@@ -1,15 +1,15 @@
-"""Merges the fetches of several consumers from one broker into a single fetch session.
+"""Merging the fetches of several consumers from one broker into a single fetch session.
 
-A consumer's request is an *ask*. It stays open until there is data for this consumer, which may take long. Only one
-request of the session is in flight at a time, the *main* request, and the broker holds it while no partition has
-records. The session includes every partition that a consumer wants, even while that consumer's ask is briefly closed.
-Data that arrives in this time is *kept* for its next ask. Once a consumer has received data of a partition, it does not
-want that partition until its next ask. A consumer that does not ask again is left out.
+A consumer's request is an *ask*. It stays open until there is data for this consumer. Only one request of the session
+is in flight at a time, the *main* request, and the broker holds it while no partition has records. The session includes
+every partition that a consumer wants, even while that consumer's ask is briefly closed. Data that arrives during this
+time is *kept* for the consumer's next ask. Once a consumer has received data of a partition, it does not want that
+partition until its next ask. Partitions of a consumer that does not ask again are no longer fetched.
 
 A partition that a consumer asks for while the main request is pending does not wait for it. It is fetched with
 *probes*, requests without a session that the broker answers immediately, until the session's next request includes it.
 Two consumers that are at the same offset of a partition share its data. If they are at different offsets, the main
-requests take them in turn, and probes fetch the other offsets.
+requests alternate between the offsets, and probes fetch the others.
 
 No request iterates over all consumers, or over all partitions of a consumer. The size limit of a request is the sum of
 the limits of the open asks, so the memory of all consumers together is bounded.
@@ -32,13 +32,13 @@ from .merged_ask import Answered, Asker, AskingConsumer, Asks, MergedRequest
 from .position import PartitionFetch
 
 PROBE_AGAIN_S = 0.04
-"""First delay in seconds between a probe without data and the next probe."""
+"""Initial delay in seconds before a probe is repeated after one that returned no data."""
 
 PATIENCE_S = 0.002
-"""Seconds for which the next main request waits for new asks of consumers that have just been answered."""
+"""Seconds for which the next main request waits for consumers that have just been answered to ask again."""
 
 VIRTUAL_SESSION_ID = 1
-"""The session id in the answers to asks. Each consumer has its own session with the merger."""
+"""Session id in the answers to asks. Each consumer has its own session with the merger."""
 
 
 class MergedFetches:
@@ -63,7 +63,7 @@ class MergedFetches:
         self._by_tp: dict[TopicPartition, list[AskingConsumer]] = {}
         """The consumers that want each partition, in the order of their turns."""
         self._dirty: dict[TopicPartition, None] = {}
-        """Partitions that the session's latest request lacks, or contains with another offset."""
+        """Partitions that the session's latest request does not contain, or contains with another offset."""
         self._session = FetchSession()
         self._names: dict[UUID, str] = {}
         self._ends: dict[TopicPartition, tuple[int, int, int]] = {}
@@ -75,7 +75,7 @@ class MergedFetches:
         """Number of consecutive probes that returned no data."""
         self._suspects = Suspects()
         self._useless = Trust()
-        """Counts responses that contained nothing useful."""
+        """Counts consecutive responses that contained nothing useful."""
         self._wait_until = 0.0
         self._patient_until = 0.0
         """Time until which the next main request waits for more asks."""
@@ -83,7 +83,7 @@ class MergedFetches:
     # --- asks --------------------------------------------------------------------------------------------------------
 
     def ask(self, owner: Asker, planned: PlannedFetch, now: float) -> Answered | None:
-        """Open an ask. If its result is already known, close it and return the result."""
+        """Open an ask. If its answer is already known, close it and return the answer."""
         consumer = self._consumers.get(owner)
         if consumer is None:
             consumer = self._consumers[owner] = AskingConsumer(owner)
@@ -128,7 +128,7 @@ class MergedFetches:
         )
 
     def recall(self, owner: Asker, now: float) -> None:
-        """Close a consumer's ask without a result, because the consumer will ask for other partitions."""
+        """Close a consumer's ask without an answer, because the consumer is about to ask for other partitions."""
         consumer = self._consumers.get(owner)
         if consumer is not None:
             self._asks.close(consumer, now)
@@ -186,7 +186,7 @@ class MergedFetches:
         return max(self._probe_at, self._main.sent_at + BESIDE_AFTER_S)
 
     def next_time(self, now: float) -> float | None:
-        """Return the time at which a request will be due if no event occurs before, or None."""
+        """Return the time at which a request will be due unless an event occurs first, or None."""
         if self._main is None:
             at = self._main_at()
             return at if at > now and self.asked else None
@@ -195,9 +195,9 @@ class MergedFetches:
         return None
 
     def main(self, version: int, now: float) -> MergedRequest | None:
-        """Return the next main request, or None if no partition is wanted. The request counts as sent.
+        """Return the next main request, or None if no partition is wanted. A returned request counts as sent.
 
-        After a response that was too large to be read, the requests are for one suspected partition at a time (see
+        After a response that was too large to read, each request contains only one suspected partition (see
         `Suspects`).
         """
         session = self._session
@@ -247,7 +247,10 @@ class MergedFetches:
         return self._main
 
     def probe(self, version: int, now: float) -> MergedRequest | None:
-        """Return a request for partitions that the pending main request lacks, or None. The request counts as sent."""
+        """Return a request for partitions that the pending main request lacks, or None.
+
+        A returned request counts as sent.
+        """
         assert self._main is not None
         self._probe_at = math.inf
         fetches: dict[TopicPartition, PartitionFetch] = {}
@@ -294,9 +297,9 @@ class MergedFetches:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, sent: MergedRequest, response: FetchResponse, now: float) -> list[Answered]:
-        """Return the results of the asks that end now.
+        """Return the answers to the asks that end now.
 
-        An ask ends if the response contains data for its consumer, or if it was open for long enough.
+        An ask ends if the response contains data for its consumer, or if it has been open for long enough.
         """
         self._take(sent)
         self._suspects.cleared(sent.asked)
@@ -357,7 +360,7 @@ class MergedFetches:
         return pieces, count
 
     def _give(self, consumer: AskingConsumer, tp: TopicPartition, data: PartitionData) -> None:
-        """Give data to a consumer. The consumer does not want the partition until it asks again."""
+        """Give data to a consumer, which then does not want the partition until its next ask."""
         if not _says_nothing(data):
             consumer.given.add(tp)
             self._dirty[tp] = None
@@ -365,8 +368,7 @@ class MergedFetches:
     def failed(self, sent: MergedRequest, error: KafkaError, now: float) -> list[Answered]:
         """Fail the asks of a request that got no response.
 
-        If the response was too large to be read, fail only the asks for the partition that caused it, once that is
-        known.
+        If the response was too large to read, fail only the asks for the partition responsible, once that is known.
         """
         self._take(sent)
         if isinstance(error, FrameTooLargeError):
@@ -436,15 +438,15 @@ class MergedFetches:
             self._main = None
 
     def _waste(self, now: float) -> None:
-        """Count an empty response. From the second in a row on, delay the next request."""
+        """Count a response without data. From the second in a row on, delay the next request."""
         self._wait_until = now + self._backoff.delay_s(self._useless.refusals)
         self._useless.refused(now, now, self._patience_s)
 
     def in_doubt(self, now: float) -> bool:
-        """Return True if this broker's responses are useless, so the leaders should be looked up at other brokers."""
+        """Return True if this broker's responses are useless, so that other brokers should be asked for the leaders."""
         return self._useless.in_doubt(now, self._patience_s)
 
 
 def _says_nothing(data: PartitionData) -> bool:
-    """Return True if a partition's data contains no records and no error. It may contain the ends of the log."""
+    """Return True if a partition's data contains no records and no error. It may still contain the log's ends."""
     return not data.records and not data.error_code and data.diverging_epoch.end_offset < 0

@@ -1,4 +1,4 @@
-"""Builds ListOffsets and OffsetForLeaderEpoch requests for each leader, and reads the responses.
+"""ListOffsets and OffsetForLeaderEpoch: requests to each leader, and their responses.
 
 The consumer uses them to reset and validate positions. Applications call ListOffsets through methods such as
 `Consumer.offsets_for_times`.
@@ -32,7 +32,7 @@ FROM_A_CLIENT = -1
 
 
 class ListedOffset(NamedTuple):
-    """The result of ListOffsets for one partition. All fields are -1 if there is no such record."""
+    """The result of ListOffsets for one partition. All fields are -1 if there is no matching record."""
 
     offset: int
     timestamp_ms: int
@@ -47,7 +47,7 @@ class EpochEnd(NamedTuple):
 
 
 class LookupAnswer(Generic[T]):
-    """The response of one leader. Partitions that it does not contain should be requested again."""
+    """The response of one leader. Partitions that it does not contain should be looked up again."""
 
     __slots__ = ("failed", "found")
 

@@ -1,7 +1,7 @@
-"""The state of one assigned partition: its position, and its readiness to be fetched.
+"""State of one assigned partition: its position, and its readiness to be fetched.
 
 Every change of the position goes through `PartitionState.move` or `PartitionState.reset`, which change ``incarnation``.
-Responses to requests of an earlier incarnation are ignored, so a seek never has to cancel requests in flight.
+Responses to requests from an earlier incarnation are ignored, so a seek never has to cancel requests in flight.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Pauser(IntFlag):
 
 
 class FetchState(Enum):
-    """The stages on the way to fetching a partition."""
+    """Stages that a partition passes through before it is fetched."""
 
     INITIALIZING = "initializing"
-    """If there is a group, the committed offset is being fetched."""
+    """The committed offset is being fetched, if there is a group."""
     RESETTING = "resetting"
     """An offset is being looked up with ListOffsets."""
     VALIDATING = "validating"
@@ -49,9 +49,12 @@ class FetchEvent(Enum):
     """Events that lead to another stage."""
 
     MOVE = "move"
-    """The position is known: it was committed, looked up, set by a seek, or moved after a truncation."""
+    """The position is known. It was committed, looked up, set by a seek, or moved after a truncation."""
     RESET = "reset"
-    """The position must be looked up: nothing is committed, it is out of range, or the seek is to an end of the log."""
+    """The position must be looked up.
+
+    No offset is committed, it is out of range, or the seek is to an end of the log.
+    """
     RETURN = "return"
     """Return to the committed offset, because a transaction was aborted or the application requested it."""
     DOUBT = "doubt"
@@ -59,7 +62,7 @@ class FetchEvent(Enum):
     CONFIRM = "confirm"
     """The leader has confirmed the position."""
     POSTPONE = "postpone"
-    """The leader's response can be used only after everything before the position has been handed out."""
+    """The leader's response can be used only after all records before the position have been handed out."""
     REWIND = "rewind"
     """Data that was fetched beyond the position was dropped, to free memory."""
     LOG_REPLACED = "log replaced"
@@ -67,7 +70,7 @@ class FetchEvent(Enum):
 
 
 POSITIONED = frozenset({FetchState.VALIDATING, FetchState.FETCHING})
-"""The stages that have a position."""
+"""Stages in which the position is known."""
 
 _FROM_EACH = {
     FetchEvent.MOVE: FetchState.FETCHING,
@@ -103,7 +106,7 @@ BEYOND_ANY_LOG = 2**63 - 1
 class PartitionState:
     """The state of one assigned partition.
 
-    `Positions` owns it. Fetches and their responses update it through its methods.
+    It belongs to `Positions`. Fetches and their responses update it through its methods.
     """
 
     __slots__ = (
@@ -146,20 +149,22 @@ class PartitionState:
         self.tp = tp
         self.state = TRANSITIONS.first
         self.incarnation = 0
-        """Increases whenever the position is set from outside. Earlier requests then no longer count."""
+        """Increases whenever the position is set from outside, which invalidates earlier requests."""
         self.paused_by = Pauser(0)
         self.still = False
-        """True if any party has paused the partition. It is not fetched, and its records are not handed out."""
+        """True if the partition is paused for any reason. It is not fetched, and its records are not handed out."""
         self.is_late = False
-        """True if the topic was already being read when this partition was created, so "latest" must miss no record."""
+        """True if the topic was already being read when this partition was created, so "latest" must not skip any
+        record.
+        """
         self.error: KafkaError | None = None
         """The error that stops this partition until the application seeks, or None. Reads raise it."""
         self.reset_policy: ResetPolicy | None = None
-        """In RESETTING: the policy."""
+        """The reset policy in stage RESETTING."""
         self.base: Position | None = None
-        """Position up to which all records are committed, as far as is known.
+        """Position up to which all records are known to be committed.
 
-        Otherwise the position where reading began.
+        If none is known, the position at which reading began.
         """
         self._position: Position | None = None
         self._touch = touch
@@ -170,7 +175,7 @@ class PartitionState:
         self.fetched: list[FetchedData] = []
         """Responses that are not fully handed out, in offset order.
 
-        For so few objects, a deque would take ten times the memory.
+        A list, because a deque of so few objects would take ten times the memory.
         """
         self.buffered_bytes = 0
         """Size in bytes of ``fetched``, as received."""
@@ -182,12 +187,12 @@ class PartitionState:
         self.fetch_epoch = -1
         """Leader epoch of the batch before ``fetch_offset``."""
         self.home: int | None = None
-        """The broker from which the partition is being fetched, or None. Set by the planner."""
+        """The broker from which the partition is fetched, or None. Set by the planner."""
         self.read_ahead = True
         """True if the partition may be fetched while data is buffered.
 
-        It becomes False after a response that would move the position. Once the application has received all records
-        before that position, the offset is fetched again, and the new response may move the position.
+        It becomes False after a response that would move the position. Once the application has received all earlier
+        records, the offset is fetched again, and the new response may move the position.
         """
         self.looked_up = False
         """True while a request for this incarnation's position is in flight."""
@@ -218,7 +223,7 @@ class PartitionState:
         return self._position
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """Set the position to this offset, because all existing records before it were handed out."""
+        """Set the position to this offset, because all records before it have been handed out."""
         self._position = Position(offset, leader_epoch)
 
     def move(self, offset: int, leader_epoch: int = -1) -> None:
@@ -233,7 +238,7 @@ class PartitionState:
         self._on_settle()
 
     def reset(self, policy: ResetPolicy) -> None:
-        """Look up the position again with this policy. The caller must have dropped the buffered data."""
+        """Look up the position with this policy. The caller must have dropped the buffered data."""
         self._take(FetchEvent.RESET)
         self.reset_policy = policy
         self._position = self.base = None
@@ -247,13 +252,13 @@ class PartitionState:
 
     @property
     def is_ahead(self) -> bool:
-        """True if uncommitted records have been handed out, as far as is known."""
+        """True if uncommitted records are known to have been handed out."""
         position = self.position
         return position is not None and self.base is not None and position.offset > self.base.offset
 
     @property
     def log_is_gone(self) -> bool:
-        """True if the position belongs to a log that no longer exists, and no position in the new log is known yet."""
+        """True if the position belongs to a deleted log, and no position in the new log is known yet."""
         return self.fetch_offset == BEYOND_ANY_LOG
 
     def _take(self, event: FetchEvent) -> None:
@@ -286,8 +291,7 @@ class PartitionState:
     def rewind(self) -> None:
         """Fetch again from the position, because the data beyond it was dropped. Also cancels a pending validation.
 
-        After `log_replaced`, this does nothing: the position has no meaning, and the next fetch must still use an
-        offset beyond any log.
+        After `log_replaced`, the position is meaningless, so the next fetch still uses an offset beyond any log.
         """
         position = self._position
         if position is not None:
@@ -329,7 +333,7 @@ class PartitionState:
         self._touch(self)
 
     def validate_later(self) -> None:
-        """Validate the position again once all records before it were handed out.
+        """Validate the position again once all records before it have been handed out.
 
         Only then may the response move the position.
         """
@@ -347,7 +351,7 @@ class PartitionState:
         self._set_paused_by(self.paused_by | by)
 
     def resume(self, by: Pauser = Pauser.APPLICATION) -> None:
-        """Undo `pause`. The partition stays paused until each party that has paused it has resumed it."""
+        """Undo `pause`. The partition stays paused until every party that has paused it resumes it."""
         self._set_paused_by(self.paused_by & ~by)
 
     def _set_paused_by(self, paused_by: Pauser) -> None:
@@ -361,15 +365,15 @@ class PartitionState:
     def back_off(self, now: float, leader_epoch: int, retry: RetryPolicy, *, lagging_leader: bool = False) -> None:
         """Delay the next request after a failure.
 
-        The delay ends early if the leader gets a newer epoch than ``leader_epoch``. ``lagging_leader`` is True if the
-        broker has reported that it has not caught up since its election, which calls for a short delay.
+        The delay ends early if the leader gets a newer epoch than ``leader_epoch``. With ``lagging_leader``, the delay
+        is short, because the broker has reported that it has not caught up since its election.
         """
         self.patience.failed(now, leader_epoch, retry, True, lagging_leader)
         self.looked_up = False
         self._touch(self)
 
     def read_from(self, replica: int, until: float) -> None:
-        """Fetch from this follower until that time (KIP-392)."""
+        """Fetch from this follower until the given time (KIP-392)."""
         if replica != self.preferred_replica:
             self.preferred_replica = replica
             self.preferred_until = until

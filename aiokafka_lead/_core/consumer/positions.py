@@ -19,27 +19,27 @@ def _nothing() -> None:
 class Positions:
     """The partitions that a consumer reads, and the state of each.
 
-    `assign` is the only method that adds or removes partitions. It is called by the owner of the assignment, which is
+    `assign` is the only method that adds or removes partitions. Only the owner of the assignment calls it:
     `Consumer.assign`, a subscription without a group, or the task of the group.
     """
 
     def __init__(self, on_touch: Callable[[], None] = _nothing, on_settle: Callable[[], None] = _nothing) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
         self.by_topic: dict[str, list[PartitionState]] = {}
-        """The states by topic. Replaced at each change."""
+        """The states by topic. Replaced at each change, never modified."""
         self._topic_ids: dict[str, UUID] = {}
-        """The known ids of the topics to which the positions belong."""
+        """Known ids of the topics to which the positions belong."""
         self.touched: dict[PartitionState, None] = {}
-        """Partitions whose fetches may have to change.
+        """Partitions whose fetches may have to change. The planner removes them.
 
-        The planner removes them. It is a dict because the order matters.
+        It is a dict because the order matters.
         """
         self._on_touch = on_touch
         """Called when `touched` becomes non-empty."""
         self._on_settle = on_settle
-        """Called when a partition has received a position or an error, or is no longer read."""
+        """Called when a partition receives a position or an error, or is no longer read."""
         self._companions: Mapping[str, Sequence[str]] = {}
-        """The companion topics of each topic; see `accompany`."""
+        """The companion topics of each topic (see `accompany`)."""
         self._accompanying: frozenset[str] = frozenset()
 
     def _touch(self, state: PartitionState) -> None:
@@ -86,11 +86,11 @@ class Positions:
         self._accompanying = frozenset(name for names in companions.values() for name in names)
 
     def own(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return these partitions without companions."""
+        """Return these partitions without the companions among them."""
         return [tp for tp in partitions if tp[0] not in self._accompanying]
 
     def with_companions(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
-        """Return these partitions with exactly their own companions."""
+        """Return these partitions and their companions, without any other companions."""
         if not self._companions:
             return partitions
         own = self.own(partitions)

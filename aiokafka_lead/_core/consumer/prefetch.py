@@ -1,9 +1,9 @@
-"""Fetched data of all partitions that was not handed out yet.
+"""Fetched data of all partitions that has not been handed out yet.
 
 The partitions take turns. A turn lasts for one Fetch response: all of a partition's records from that response are
-handed out before the next partition's turn. The planner of fetches bounds the memory, based on `total_bytes` (see
+handed out before the next partition's turn. The fetch planner bounds the memory, based on `total_bytes` (see
 `fetch_plan`). Decompressed records have a separate limit. Beyond it, waiting partitions drop their decompressed
-records, and decompress them again in their turn.
+records, and decompress them again when it is their turn.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class BatchAhead(NamedTuple):
 class Prefetch:
     """The queue of partitions that have records to hand out, or an error to raise.
 
-    Invariant: a partition is in the queue if and only if ``queued`` is set, and never while it is ``still``. Handing
-    out data moves the partition's position. Data that was not taken, for example because the reader was cancelled,
-    therefore stays in the queue.
+    Invariant: a partition is in the queue if and only if ``queued`` is set, and never while it is ``still``. The
+    partition's position moves only as records are taken. Data that is not taken, for example because the reader was
+    cancelled, therefore stays in the queue.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class Prefetch:
         self.total_bytes = 0
         """Size in bytes of all data, as received. Includes the data of paused partitions."""
         self.deserializers = deserializers
-        """Applied to the records. If they are coroutine functions, the reader awaits them instead."""
+        """The application's deserializers. If they are coroutine functions, the reader awaits them instead."""
         self._queue: deque[PartitionState] = deque()
         self._holders: dict[PartitionState, None] = {}
         """Partitions that have data here, including paused partitions."""
         self._reports: dict[Hashable, KafkaError] = {}
-        """The error to raise once, by subject."""
+        """Errors to raise once, each under its subject."""
         self._chunks_bytes = 0
         """Total size in bytes of the partitions' decoded records."""
         self._loading: PartitionState | None = None
@@ -64,7 +64,7 @@ class Prefetch:
         It may now hold the decompressed batch.
         """
         self._loaded: dict[str, int] = {}
-        """Number of records decoded or handed out as batches, minus the number dropped, by topic."""
+        """Number of records decoded or handed out as batches, minus the number dropped, for each topic."""
 
     @property
     def records_taken(self) -> int:
@@ -92,11 +92,15 @@ class Prefetch:
         self.total_bytes += data.size_bytes
         self._holders[state] = None
         if state.still:
+            # Records of a paused partition may stay for a long time.
             data.detach()
         self._enqueue(state)
 
     def fail(self, state: PartitionState, error: KafkaError) -> None:
-        """Raise this error to readers after the partition's records, repeatedly until its position is set."""
+        """Raise this error to readers after the partition's records.
+
+        It is raised in every turn until the partition's position is set.
+        """
         state.fail(error)
         self._enqueue(state)
 
@@ -137,10 +141,10 @@ class Prefetch:
                 self._enqueue(state)
 
     def evict(self, wanted: Container[TopicPartition] | None) -> None:
-        """Drop data that is not being read, to free memory for the partitions in ``wanted``. It is fetched again later.
+        """Drop data that is not being read, to free memory for the partitions in ``wanted``.
 
-        This drops the data of paused partitions. If ``wanted`` is not None, it also drops the data of all other
-        partitions.
+        This is the data of paused partitions and, if ``wanted`` is not None, of all partitions outside it. Dropped data
+        is fetched again later.
         """
         for state in list(self._holders):
             if state.still or (wanted is not None and state.tp not in wanted):
@@ -156,7 +160,7 @@ class Prefetch:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def decode_with(self, deserializers: Deserializers) -> None:
-        """Use these deserializers from now on, even for data that is already here."""
+        """Use these deserializers from now on, also for data that has already been fetched."""
         self.deserializers = deserializers
         for state in self._holders:
             if state.chunk is not None:
@@ -165,9 +169,9 @@ class Prefetch:
     def chunk(self, wanted: Container[TopicPartition] | None = None) -> Chunk | None:
         """Return the next records, at least one, or None if there are none.
 
-        If ``wanted`` is set, the records are from these partitions only. Records that are taken from the chunk count as
-        handed out. If it is the turn of a partition with an error, raises the error; other partitions still get their
-        turns.
+        If ``wanted`` is set, the records are from these partitions only. Records count as handed out when they are
+        taken from the chunk. If the partition whose turn it is has an error, raises the error. Other partitions still
+        get their turns.
         """
         while (state := self._turn(wanted)) is not None:
             if state.chunk is not None:
@@ -181,8 +185,8 @@ class Prefetch:
             try:
                 chunk = data.next_chunk(self.deserializers)
             except KafkaError:
-                # The error is raised in each turn until the application seeks. Let the other partitions have their
-                # turns first.
+                # The error is raised in every turn until the application seeks, so the other partitions get their turns
+                # first.
                 self._queue.rotate(-1)
                 raise
             except NotLoaded:
@@ -202,9 +206,9 @@ class Prefetch:
         return None if found is None else self._hand_out(*found)
 
     def look_at_batch(self) -> BatchAhead | None:
-        """Return the next result of `batch` without handing it out, for a reader that has to wait first.
+        """Return the next result of `batch` without handing it out.
 
-        Raises the same errors as `chunk`.
+        For a reader that has to wait before it takes the batch. Raises the same errors as `chunk`.
         """
         found = self._next_batch(None)
         if found is None:
@@ -215,7 +219,7 @@ class Prefetch:
         return BatchAhead(state, state.position, batch)
 
     def take_batch(self, ahead: BatchAhead) -> RecordBatch[Any, Any] | None:
-        """Hand out this batch. Return None instead if its partition's position has changed."""
+        """Hand out this batch. Returns None instead if the position of its partition has changed."""
         state = ahead.state
         if state not in self._holders or state.still or state.position != ahead.position:
             return None
@@ -225,7 +229,7 @@ class Prefetch:
         return self._hand_out(state, ahead.batch)
 
     def pass_turn(self, tp: TopicPartition) -> None:
-        """End the turn of ``tp``, if it is its turn, because it cannot be read now."""
+        """End the turn of ``tp``, if it is its turn, because the partition cannot be read now."""
         if self._queue and self._queue[0].tp == tp:
             self._queue.rotate(-1)
 
@@ -258,7 +262,7 @@ class Prefetch:
         return None
 
     def raise_report(self) -> None:
-        """Raise an error that was passed to `report`, if any."""
+        """Raise an error that was passed to `report`, if there is one."""
         if self._reports:
             raise self._reports.pop(next(iter(self._reports)))
 
@@ -289,6 +293,7 @@ class Prefetch:
 
     def _make_room(self, state: PartitionState) -> None:
         """Drop decompressed data of other partitions beyond the limit, before more is decompressed for this one."""
+        # Also drop another partition's batch that was decompressed in a thread but not taken.
         loading = self._loading
         if loading is not None and loading is not state:
             self._loading = None
@@ -307,7 +312,7 @@ class Prefetch:
             state.fetched[0].restart()
 
     def _settle(self, state: PartitionState) -> None:
-        """Set the position after the records taken from the chunk, and end any iteration over the chunk."""
+        """Set the position after the records taken from the chunk, and end iterations over the chunk."""
         chunk = state.chunk
         if chunk is not None:
             state.advance(*chunk.position())
@@ -319,7 +324,7 @@ class Prefetch:
             self._chunks_bytes -= chunk.size_bytes
 
     def _finish(self, state: PartitionState, data: FetchedData) -> None:
-        """Remove a response whose records were all handed out, and begin the next partition's turn."""
+        """Remove a response whose records have all been handed out, and begin the next partition's turn."""
         del state.fetched[0]
         state.buffered_bytes -= data.size_bytes
         self.total_bytes -= data.size_bytes

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Lease(Protocol):
-    """The consumer's side of a batch that the application has not committed yet."""
+    """The consumer's side of a batch that has not been committed yet."""
 
     async def commit(self, timeout_ms: float | None) -> bool:
         """Commit the batch. Return False if its partition no longer belongs to this consumer."""
@@ -38,7 +38,7 @@ class Lease(Protocol):
 
 
 Bury = Callable[[Sequence[RecordDeserializationError]], Coroutine[Any, Any, None]]
-"""Awaited before records that cannot be deserialized are left out."""
+"""Awaited before records that cannot be deserialized are omitted from a batch."""
 
 
 class RecordBatch(Generic[K, V]):

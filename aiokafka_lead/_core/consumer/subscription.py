@@ -1,6 +1,6 @@
-"""The topics or partitions that the application chose, and the partitions that follow from its choice.
+"""Topics or partitions chosen by the application, and the resulting partitions.
 
-Without a group, a subscription includes every partition of its topics. With a group, the group assigns the partitions.
+A subscription without a group includes every partition of its topics. With a group, the group assigns the partitions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 REFUSALS_APART_S = 1.0
-"""Minimum interval in seconds between reports of the same refusal, however often the application reads."""
+"""Minimum number of seconds between reports of the same refusal, regardless of how often the application reads."""
 
 
 class SubscriptionKind(Enum):
@@ -59,17 +59,17 @@ class Subscription:
         self.topics: frozenset[str] = frozenset()
         """In TOPICS, the names. In ASSIGNED, the topics of the partitions."""
         self.assigned: tuple[TopicPartition, ...] = ()
-        """The partitions in ASSIGNED, else empty."""
+        """The partitions in ASSIGNED. Empty in the other kinds."""
         self.pattern: re.Pattern[str] | None = None
         self.listener: object | None = None
         """The application's rebalance listener, or None."""
         self.waits_for_topics = False
-        """True if a missing topic is never an error."""
+        """True if missing topics are never reported as errors."""
         self._exclude_internal = exclude_internal_topics
         self._patience_s = patience_s
         """Seconds for which a topic may be missing before it is reported as an error."""
         self._tell_at: dict[str, float] = {}
-        """The time at which a missing topic becomes an error, or is reported again."""
+        """Time at which a missing topic becomes an error, or is reported again."""
 
     @property
     def by_topics(self) -> bool:
@@ -89,7 +89,7 @@ class Subscription:
         self.topics = frozenset(topics)
 
     def match(self, pattern: re.Pattern[str], listener: object | None = None) -> None:
-        """Choose all present and future topics whose full name matches."""
+        """Choose all present and future topics whose full name matches the pattern."""
         self._become(SubscriptionKind.PATTERN)
         self.listener = listener
         self.pattern = pattern
@@ -133,7 +133,7 @@ class Subscription:
         """Return the topics and partitions that cannot be read now, each with an error.
 
         A topic or partition that does not exist is reported only after some time, because it may be about to be
-        created. Refusals by the cluster are reported immediately. Both are reported repeatedly while they last.
+        created. Errors returned by the cluster are reported immediately. Both are reported repeatedly while they last.
         """
         former, self._tell_at = self._tell_at, {}
         found: list[tuple[str, KafkaError]] = []
@@ -159,5 +159,5 @@ class Subscription:
                 yield str(tp), UnknownTopicOrPartitionError
 
     def next_problem(self) -> float | None:
-        """Return the next time at which `problems` may have a new result if no event occurs before, or None."""
+        """Return the time at which the result of `problems` may change unless an event occurs first, or None."""
         return min(self._tell_at.values(), default=None)

@@ -1,7 +1,7 @@
-"""A member that uses the newest protocol that the brokers support for its group (``group_protocol="auto"``).
+"""Choosing the newest protocol that the brokers support for a group (``group_protocol="auto"``).
 
-It first tries to join with KIP-848. The coordinator refuses if it does not support KIP-848, or does not convert a group
-with live classic members. In both cases the member joins with the classic protocol, and uses that until the consumer
+The member first tries to join with KIP-848. The coordinator refuses if it does not support KIP-848, or does not convert
+a group with live classic members. The member then joins with the classic protocol, and uses it until the consumer
 stops. A group is converted by restarting its members one at a time (KIP-848, "Migration").
 """
 
@@ -23,9 +23,9 @@ from .member import Assign, GroupMember, Lose, Partitions, Revoke, Step, Wanted
 from .offsets import GroupIdentity
 
 REFUSALS = (UnsupportedVersionError, GroupIdNotFoundError)
-"""Errors of a coordinator that does not support KIP-848, or does not convert the group.
+"""Errors of a coordinator that does not support KIP-848 or does not convert the group.
 
-It may not convert the group because of its configuration, or because of the members' assignors.
+The configuration or the members' assignors may prevent the conversion.
 """
 
 
@@ -40,11 +40,11 @@ class AutoProtocolMember:
         self._assignors = assignors
         self._member: GroupMember = ConsumerProtocolMember(config, rng)
         self._snapshot: ClusterSnapshot | None = None
-        """The newest metadata, for the member to which it switches."""
+        """The newest metadata, kept for the member to which it switches."""
         self._wanted: Wanted | None = None
         """The application's latest subscription."""
         self._in = False
-        """True if it should be in the group."""
+        """True if the member should be in the group."""
 
     @property
     def _refused(self) -> bool:
@@ -78,7 +78,7 @@ class AutoProtocolMember:
 
     @property
     def error(self) -> KafkaError | None:
-        """None if KIP-848 was refused, because the classic protocol remains."""
+        """The current member's error, but None if KIP-848 was refused, because the classic protocol remains."""
         return None if self._refused else self._member.error
 
     @property
@@ -124,7 +124,7 @@ class AutoProtocolMember:
         self._member.leave(reason, orderly=orderly, now=now)
 
     def join(self, now: float) -> None:
-        """Join with the latest subscription, which the current member may not have yet."""
+        """Join with the latest subscription, which the current member may not have received yet."""
         if self._wanted is not None:
             self.subscribe(self._wanted, now)
 

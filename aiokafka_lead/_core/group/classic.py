@@ -56,7 +56,7 @@ OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdErr
 class ClassicMember:
     """A `GroupMember` that uses JoinGroup and SyncGroup.
 
-    Invariant: ``_asked`` is the only request in flight, and its response concerns the current phase.
+    Invariant: at most one request is in flight, ``_asked``, and its response concerns the current phase.
     """
 
     def __init__(
@@ -76,25 +76,27 @@ class ClassicMember:
         self.owned = NOTHING
         self.error: KafkaError | None = None
         self._assigned: tuple[tuple[TopicPartition, ...], int] = ((), NO_GENERATION)
-        """The last assignment and its generation. Kept after it was given up, because assignors may use it."""
+        """The last assignment and its generation. Kept after the partitions have been given up, because assignors may
+        use it.
+        """
         self._assignor: GroupAssignor | None = None
         """The assignor of the last generation."""
         self._leader = Leader(self._log)
         self._fit = Fit(self._group_id, self._log)
         self._to_sync: Mapping[str, Sequence[TopicPartition]] | None = None
-        """In SYNCING: the assignments to send to the coordinator, or None until the leader has computed them."""
+        """In SYNCING: the assignments to send to the coordinator, or None if the leader has not computed them yet."""
         self._target = NOTHING
         """In CHECKING and ADOPTING: the partitions to own."""
         self._giving_up = NOTHING
         """In JOINING: the partitions that are being given up, even if the subscription changes back."""
         self._adopted_for: frozenset[str] | None = None
-        """The subscribed topics for which the last adopted assignment was computed."""
+        """The subscribed topics on which the last adopted assignment is based."""
         self._asked: Ask | None = None
         self._rejoin: str | None = None
         """Reason for another rebalance, or None."""
         self._news = NewTopics(min(self._schedule.request_s, self._schedule.revoke_s))
         self._lost: str | None = None
-        """The reason why all owned partitions are lost, or None."""
+        """Reason why all owned partitions are lost, or None."""
         self._leaving = ""
         self._orderly = True
         """In LEAVING: True if partitions are given up in order, False if they are dropped."""
@@ -105,7 +107,7 @@ class ClassicMember:
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """The generation and ids. None while it is not a member, or if it leaves without giving up its partitions."""
+        """The generation and ids, or None if it is not a member or leaves without giving up its partitions."""
         if self._generation == NO_GENERATION or (self._phase is Phase.LEAVING and not self._orderly):
             return None
         return GroupIdentity(self._generation, self._member_id, self._config.group_instance_id)
@@ -136,7 +138,7 @@ class ClassicMember:
 
     @property
     def kept_out(self) -> None:
-        """Always None, because a static member replaces its predecessor at once."""
+        """Always None, because a static member immediately replaces its predecessor."""
         return
 
     @property
@@ -146,7 +148,7 @@ class ClassicMember:
 
     @property
     def interest(self) -> frozenset[str]:
-        """All topics of the group if this member is the leader, else none."""
+        """All topics of the group if this member is the leader, otherwise none."""
         return self._leader.topics
 
     @property
@@ -165,7 +167,7 @@ class ClassicMember:
     # --- events ------------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
-        """Join with these topics. If it is already a member, request a rebalance if they change."""
+        """Join with these topics. A member requests a rebalance if the topics have changed."""
         changed, self._wanted = wanted != self._wanted, wanted
         if self._phase in (Phase.OUT, Phase.LEAVING):
             self.join(now)
@@ -173,7 +175,7 @@ class ClassicMember:
             self._rejoin = "the subscription changed"
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Process newer metadata. A leader requests a rebalance if partitions were added."""
+        """Process newer metadata. A leader requests a rebalance if partitions have been added."""
         self._snapshot = snapshot
         # The assignment was computed from older metadata.
         syncs = self._phase is Phase.SYNCING and self._to_sync is not None
@@ -194,7 +196,7 @@ class ClassicMember:
             self._asked = None
 
     def join(self, now: float) -> None:
-        """Join again. A fenced member does not, because another process has taken over its instance id."""
+        """Join again. Does nothing for a fenced member, because another process has taken over its instance id."""
         if isinstance(self.error, FencedInstanceIdError):
             return
         self.error = None
@@ -207,8 +209,7 @@ class ClassicMember:
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
         """Handle the refusal of a commit in the same way as the refusal of a heartbeat.
 
-        Between JoinGroup and SyncGroup, ignore it. A commit is refused at that time because the group has no assignment
-        yet.
+        Between JoinGroup and SyncGroup, do nothing. Commits are refused then because the group has no assignment yet.
         """
         syncing = self._phase is Phase.SYNCING and isinstance(error, RebalanceInProgressError)
         if identity == self.identity and not syncing:
@@ -252,7 +253,7 @@ class ClassicMember:
         if now < self._schedule.retry_at:
             return Wait(self._schedule.retry_at)
         self._news.over()
-        # Like Java, report the generation even without partitions. It shows that the member rejoins and wants a
+        # Like Java, report the generation even without partitions. It shows that the member is rejoining and requests a
         # rebalance.
         generation = self._assigned[1] if self.owned else self._generation
         config, asked, owned = self._config, tuple(sorted(topics)), tuple(sorted(self.owned))
@@ -363,18 +364,18 @@ class ClassicMember:
             self._fail(error, now)
             return
         self._schedule.succeeded()
-        # Partitions of unsubscribed topics are not taken over. The rebalance that was requested assigns them to other
+        # Partitions of unsubscribed topics are not taken over. The rebalance already requested assigns them to other
         # members.
         self._target = frozenset(tp for tp in assigned if tp.topic in self._wanted.topics)
         if self._cooperative and not self._target:
-            # Members that give up partitions for this member will join again right after that.
+            # Members that give up partitions for this member join again right after that.
             self._schedule.probe(now)
-        # A leader has computed its assignment itself, so there is no need to check it.
+        # The leader has computed its own assignment, so there is no need to check it.
         doubts = not self._to_sync and self._fit.doubts(assigned, self._snapshot)
         self._adopt_unless(self._fit.misfit(assigned), Event.DOUBTED if doubts else Event.SYNCED)
 
     def _adopt_unless(self, misfit: str | None, event: Event) -> None:
-        """Continue with the assignment through this event. If there is a ``misfit``, join again instead."""
+        """Keep the assignment and move on with this event. If there is a ``misfit``, join again instead."""
         if misfit is None:
             self._take(event)
         else:
@@ -382,10 +383,10 @@ class ClassicMember:
             self._take(Event.REBALANCE)
 
     def _ask_failed(self, error: KafkaError, now: float) -> None:
-        """Handle a JoinGroup or SyncGroup request that was refused or lost."""
+        """Handle a JoinGroup or SyncGroup request that has failed."""
         joining = self._phase is Phase.JOINING
         if self._refused(error, now):
-            # Another rebalance has begun during this one. That is no failure, and no reason to wait.
+            # Another rebalance has begun during this one. That is not a failure, so join again at once.
             if joining or not isinstance(error, RebalanceInProgressError):
                 self._schedule.failed(now)
         elif error.retriable:
@@ -395,7 +396,7 @@ class ClassicMember:
             self._fail(error, now)
 
     def _refused(self, error: KafkaError, now: float) -> bool:
-        """If the error concerns this membership, handle it and return True."""
+        """Handle the error if it concerns this membership. Return True if it was handled."""
         if isinstance(error, FencedInstanceIdError):
             self._member_id = ""
             self._fail(error, now)
@@ -403,7 +404,7 @@ class ClassicMember:
         if not isinstance(error, OUTDATED):
             return False
         if self._asked is not None:
-            return True  # The request in flight will bring the current state. This error may concern an earlier one.
+            return True  # The pending response shows the current state. This error may concern an earlier one.
         if isinstance(error, UnknownMemberIdError):
             self._member_id = ""
             self._lose(Event.LOST, f"the coordinator no longer knows this member: {error.message}")
@@ -432,15 +433,16 @@ class ClassicMember:
 
     def _left(self) -> None:
         self._member_id = ""
-        self._leader = Leader(self._log)  # metadata of unsubscribed topics was dropped, so these topics count as new
+        self._leader = Leader(self._log)  # metadata of unsubscribed topics is dropped, so these topics count as new
         self._lose(Event.LEFT, self._leaving)
         if self._come_back:
             self._take(Event.JOIN)
 
     def _fail(self, error: KafkaError, now: float) -> None:
-        """Fail, but keep the member id. A member with a new id would have to wait until the old session expires.
+        """Stop with an error, but keep the member id.
 
-        The member joins again when the application next reads, but not before the backoff has ended.
+        A member with a new id would have to wait until the old session expires. The member joins again at the
+        application's next read, but not before the backoff has ended.
         """
         self.error = error
         self._schedule.failed(now)
@@ -450,7 +452,10 @@ class ClassicMember:
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat_at(self) -> float | None:
-        """See `GroupMember.heartbeat_at`. Heartbeats continue until JoinGroup is sent, to notice a lost coordinator."""
+        """See `GroupMember.heartbeat_at`.
+
+        Heartbeats continue until JoinGroup is sent, so that a lost coordinator is noticed.
+        """
         return None if self.identity is None or self._schedule.heartbeat_out else self._schedule.heartbeat_at
 
     def heartbeat_timeout_s(self) -> float:

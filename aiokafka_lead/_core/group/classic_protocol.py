@@ -1,4 +1,4 @@
-"""The phases, times and requests of a classic group member. `classic` decides how it behaves."""
+"""Phases, times and requests of a classic group member. Its behavior is in `classic`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .offsets import GroupIdentity
 
 
 class Phase(Enum):
-    """Phases of a member. The docstrings say what it does in each phase."""
+    """Phases of a member. Each docstring says what the member does in the phase."""
 
     OUT = "out"
     """Does nothing."""
@@ -35,12 +35,12 @@ class Phase(Enum):
     CHECKING = "checking"
     """Requests the assignments of all members.
 
-    Only a returning static member that got no partition of one of its topics.
+    Only for a returning static member that got no partition of one of its topics.
     """
     ADOPTING = "adopting"
     """Gives up the partitions that it lost, and then takes over the new ones."""
     STABLE = "stable"
-    """Sends heartbeats. It does so in other phases as well while it is a member."""
+    """Sends heartbeats, which it also does in the other phases while it is a member."""
     LEAVING = "leaving"
     """Gives up all partitions, and then informs the coordinator."""
 
@@ -57,9 +57,9 @@ class Event(Enum):
     DOUBTED = "doubted"
     """The assignment may belong to an earlier subscription."""
     CHECKED = "checked"
-    """The assignment fits, as far as is known."""
+    """The assignment is not known to be wrong."""
     ADOPTED = "adopted"
-    """The assignment was carried out."""
+    """The assignment has been carried out."""
     REBALANCE = "rebalance"
     """The group has to rebalance, or is already doing so."""
     RETRY = "retry"
@@ -69,7 +69,7 @@ class Event(Enum):
     LEAVE = "leave"
     """The member has to leave."""
     LEFT = "left"
-    """The coordinator was informed, or need not be."""
+    """The coordinator has been informed, or need not be."""
     FAIL = "fail"
     """An error occurred that must be reported to the application."""
 
@@ -106,32 +106,31 @@ AWAITS = {
     Phase.STABLE: "a rebalance, because the subscription changed",
     Phase.LEAVING: "leaving the group and joining again",
 }
-"""For each phase, the event for which the first assignment of the current subscription waits."""
+"""For each phase, the event that the first assignment of the current subscription is waiting for."""
 AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions this member assigns as the group leader"
-"""The event for which a leader's first assignment waits before it was computed."""
+"""The event that a leader's first assignment is waiting for before it has been computed."""
 
 
 class NewTopics:
-    """Topics that newly match a pattern, and that other members may have noticed first.
+    """Topics that newly match a pattern and that other members may have noticed first.
 
-    If a member joined without them, it would get no partitions of them, and the group would have to rebalance again
-    when the member notices them. The member therefore requests newer metadata first (Java:
-    ``ConsumerCoordinator.poll``).
+    A member that joins without them gets no partitions of them, and causes another rebalance when it notices them. The
+    member therefore requests newer metadata first (Java: ``ConsumerCoordinator.poll``).
     """
 
     def __init__(self, timeout_s: float) -> None:
-        """Wait for newer metadata for at most ``timeout_s`` seconds."""
+        """``timeout_s`` is the longest wait for newer metadata, in seconds."""
         self._timeout_s = timeout_s
         self._possible = False
         self._since: tuple[int, float] | None = None
-        """The generation of the outdated metadata, and the time until which to wait for newer metadata."""
+        """The generation of the outdated metadata, and the deadline for newer metadata."""
 
     def possible(self) -> None:
         """Record that other members have started a rebalance."""
         self._possible = True
 
     def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
-        """Return the time until which to wait for metadata newer than at the first call. None if no wait is needed."""
+        """Return the deadline for metadata newer than at the first call, or None if no wait is needed."""
         if not self._possible:
             return None
         if self._since is None:
@@ -140,16 +139,16 @@ class NewTopics:
         return until if snapshot.generation <= generation and now < until else None
 
     def over(self) -> None:
-        """End the wait, because the member joins."""
+        """End the wait, because the member is joining."""
         self._possible, self._since = False, None
 
 
 FIRST_LEAVE_WITH_MEMBERS = 3
 
 REVOKE_WITHIN = 0.8
-"""Fraction of the rebalance timeout that is allowed for processing the records in hand.
+"""Fraction of the rebalance timeout allowed for processing the records in hand.
 
-The rest is needed for the commit and the steps after it.
+The rest is for the commit and later steps.
 """
 
 
@@ -172,8 +171,8 @@ def join_request(
 ) -> JoinGroupRequest:
     """Return the JoinGroup request.
 
-    ``assigned`` is the last assignment, even if it was given up, and its generation. Raises `AssignorError` if an
-    assignor's `GroupAssignor.user_data` fails.
+    ``assigned`` is the last assignment and its generation, even if the partitions have been given up. Raises
+    `AssignorError` if an assignor's `GroupAssignor.user_data` fails.
     """
     return JoinGroupRequest(
         group_id=config.group_id or "",
@@ -221,7 +220,10 @@ def _user_data(
 def sync_request(
     group_id: str, identity: GroupIdentity, protocol: str, assignments: Mapping[str, Sequence[TopicPartition]]
 ) -> SyncGroupRequest:
-    """Return the SyncGroup request. ``assignments`` are all members' partitions if this member leads, else empty."""
+    """Return the SyncGroup request.
+
+    ``assignments`` contains the partitions of all members if this member leads, and is empty otherwise.
+    """
     return SyncGroupRequest(
         group_id=group_id,
         generation_id=identity.generation_or_epoch,
@@ -252,7 +254,7 @@ def leave_request(group_id: str, member_id: str, reason: str) -> LeaveGroupReque
 
 
 def refusal(response: Any, what: str) -> KafkaError | None:
-    """Return the error of a response, or None. ``what`` is the verb for the request in the error message."""
+    """Return the error of a response, or None. ``what`` is the verb that describes the request in the error message."""
     if not response.error_code:
         return None
     kind = error_for_code(response.error_code)
@@ -260,7 +262,7 @@ def refusal(response: Any, what: str) -> KafkaError | None:
 
 
 def error_code(response: Any) -> int:
-    """Return the error code of a response about a single group. 0 if the response does not contain the group."""
+    """Return the error code in a response about a single group, or 0 if the response does not contain the group."""
     if isinstance(response, DescribeGroupsResponse):
         return response.groups[0].error_code if response.groups else 0
     found: int = response.error_code
@@ -268,14 +270,14 @@ def error_code(response: Any) -> int:
 
 
 def fitted(request: Request[Any], version: int) -> Request[Any]:
-    """Return the request in the format of this version."""
+    """Return the request in the form that this version requires."""
     if isinstance(request, LeaveGroupRequest) and version < FIRST_LEAVE_WITH_MEMBERS:
         return LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)
     return request
 
 
 ANSWER_BEYOND_S = 5.0
-"""Seconds for which to wait for a response beyond the longest time that a rebalance may take (as in Java)."""
+"""Extra seconds to wait for a response, in addition to the longest time that a rebalance may take (as in Java)."""
 
 
 class ClassicSchedule:
@@ -286,11 +288,11 @@ class ClassicSchedule:
         self.request_s = request_s
         """Time limit for a request that the coordinator answers at once."""
         self.answer_s = max(request_s, rebalance_timeout_ms(config) / 1000 + ANSWER_BEYOND_S)
-        """Time limit for a request that the coordinator answers only when all members have joined."""
+        """Time limit for a request that the coordinator does not answer until all members have joined."""
         self.revoke_s = revoke_timeout_s(config)
         """Time limit for processing the records in hand when partitions are given up."""
         self.heartbeat_timeout_s = min(config.session_timeout_ms / 1000, request_s)
-        """Time limit for a heartbeat. A response after the session timeout would change nothing."""
+        """Time limit for a heartbeat. A response after the session timeout would be useless."""
         self._interval_s = config.heartbeat_interval_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._failures = 0
@@ -300,7 +302,7 @@ class ClassicSchedule:
         """Time of the next heartbeat, unless a heartbeat is in flight."""
         self.heartbeat_out = False
         self._probes = 0
-        """Number of early heartbeats that remain."""
+        """Number of early heartbeats still to be sent."""
 
     def failed(self, now: float) -> None:
         """Record that JoinGroup or SyncGroup has failed."""

@@ -1,8 +1,8 @@
 """A member of a KIP-848 group (Java: ``ConsumerMembershipManager``, ``ConsumerHeartbeatRequestManager``).
 
 All requests are heartbeats. They join the group and report the owned partitions. Their responses contain the member
-epoch and the *target*, which is the assignment that the member should reach. The member approaches the target step by
-step, and the next heartbeat acknowledges each step. `OWNING` is the table of the phases.
+epoch and the *target*, which is the assignment that the member should reach. The member moves towards the target step
+by step. The heartbeat after each step acknowledges it. `OWNING` is the table of the phases.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .offsets import GroupIdentity
 NOTHING_NAMED: frozenset[str] = frozenset()
 
 RELEASE_BEYOND_S = 15.0
-"""Seconds beyond ``session_timeout_ms`` for which a static member waits until its predecessor's session has expired."""
+"""Seconds, beyond ``session_timeout_ms``, that a static member waits for its predecessor's session to expire."""
 
 
 class Subscribed(NamedTuple):
@@ -47,7 +47,7 @@ class Subscribed(NamedTuple):
 
 
 class Subscription:
-    """The application's subscription. The broker matches its pattern, or this client if the broker refuses to."""
+    """The application's subscription. The broker matches a pattern, or this client if the broker refuses to."""
 
     def __init__(self) -> None:
         self.wanted: Wanted | None = None
@@ -55,7 +55,7 @@ class Subscription:
         """True if the broker should match the pattern. False after it has refused to."""
 
     def change(self, wanted: Wanted) -> bool:
-        """Replace the subscription. Return True if the new one must be sent to the coordinator."""
+        """Replace the subscription. Return True if the coordinator must be informed."""
         before = self.subscribed
         if self.wanted is None or wanted.pattern is None or wanted.pattern != self.wanted.pattern:
             self._broker_matches = True
@@ -78,7 +78,7 @@ class Subscription:
         return self.wanted is not None and self.wanted.pattern is not None
 
     def pattern_refused(self, error: KafkaError) -> bool:
-        """If the error is a refusal of the pattern, match the pattern in this client from now on and return True.
+        """Return True if the error is a refusal of the pattern. This client then matches the pattern from now on.
 
         Brokers before 4.0 do not match patterns. Later brokers match only patterns in RE2 syntax.
         """
@@ -90,7 +90,7 @@ class Subscription:
 
 
 class HeartbeatFields:
-    """Builds the requests of one member, and tracks which fields the coordinator has received.
+    """Builds the heartbeats of one member, and tracks which fields the coordinator has received.
 
     A request without a response may have been lost. After `forget`, the next heartbeat therefore contains all fields.
     """
@@ -116,13 +116,13 @@ class HeartbeatFields:
 
     @property
     def owned_sent(self) -> bool:
-        """True if the coordinator was sent the current owned partitions."""
+        """True if the current owned partitions have been sent to the coordinator."""
         return self._sent_owned
 
     def heartbeat(
         self, member_id: str, epoch: int, subscribed: Subscribed, owned: Mapping[TopicPartition, UUID]
     ) -> ConsumerGroupHeartbeatRequest:
-        """Return the next heartbeat, without the fields that have not changed since the last heartbeat.
+        """Return the next heartbeat. It omits the fields that have not changed since the last one.
 
         A heartbeat with epoch 0 joins the group, and ``owned`` must then be empty.
         """
@@ -174,22 +174,22 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._revoke_s = revoke_timeout_s(config)
         self._subscription = Subscription()
         self._sent_subscribed = self._subscribed = self._subscription.subscribed
-        """The subscriptions in the last heartbeat that was sent, and in the last one that was answered."""
+        """The subscriptions in the last heartbeat sent and in the last heartbeat answered."""
         self._owned: dict[TopicPartition, UUID] = {}
         """The owned partitions with the ids of their topics. A recreated topic with the same name has another id."""
         self._step: Revoke | Assign | None = None
-        """The step in progress, or None. A newer target waits until it is done (Java: reconciliation in progress)."""
+        """The step in progress, or None. A newer target has to wait for it (Java: reconciliation in progress)."""
         self._assigning: Mapping[TopicPartition, UUID] = {}
         """The partitions that the member will own once the `Assign` in progress is done."""
         self._answered = 0
-        """The number of the last heartbeat that was answered; see `heartbeats`."""
+        """Number of the last heartbeat that was answered. See `heartbeats`."""
         self._gave_up_at = -1
-        """The number of heartbeats sent before partitions were last given up."""
+        """Number of heartbeats that had been sent when partitions were last given up."""
         self._lost = ""
-        """The reason why the owned partitions are lost, or an empty string."""
+        """Reason why the owned partitions are lost, or an empty string."""
         self._leaving = ""
         self._unreleased_since: float | None = None
-        """The time at which a static member found that its predecessor is still in the group, or None."""
+        """Time at which a static member found its predecessor still in the group, or None."""
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """The member id and epoch, or None while it is not a member."""
+        """The member id and epoch, or None if it is not a member."""
         if self.epoch <= 0:
             return None
         return GroupIdentity(self.epoch, self.member_id, self._config.group_instance_id)
@@ -212,7 +212,7 @@ class ConsumerProtocolMember(HeartbeatMember):
             if not self._target.known or self._schedule.probing or self._subscribed != self._subscription.subscribed:
                 return "an assignment from the coordinator"
             if self._answered <= self._gave_up_at and self._resolved() == self._owned:
-                # The response assigns other partitions only after these were given up.
+                # The response assigns other partitions only after these have been given up.
                 return "a response to the heartbeat that reports the partitions given up"
             if self._target.unnamed:
                 return "metadata of the assigned topics"
@@ -264,7 +264,7 @@ class ConsumerProtocolMember(HeartbeatMember):
             self._schedule.hurry(now)
 
     def join(self, now: float) -> None:
-        """Join again, after `leave` or after an error that may have passed."""
+        """Join again, after `leave` or after an error that may be temporary."""
         if self._phase in (Phase.FENCED, Phase.RELEASING, Phase.PARTING):
             self._come_back = True
         elif self._phase is Phase.JOINED:
@@ -279,8 +279,8 @@ class ConsumerProtocolMember(HeartbeatMember):
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
         """Leave the group, and give up all partitions.
 
-        If ``orderly``, first give up the partitions, so their offsets can be committed, and then leave. Otherwise,
-        first leave, and then drop the partitions.
+        If ``orderly`` is True, give up the partitions before leaving, so that their offsets can be committed.
+        Otherwise, leave first, and then drop the partitions.
         """
         self._come_back = False
         self._leaving = reason
@@ -295,7 +295,7 @@ class ConsumerProtocolMember(HeartbeatMember):
                 self._lost = reason
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Process newer metadata, which may contain more topic ids."""
+        """Process newer metadata, which may resolve more topic ids."""
         self._target.learn(snapshot, self._owned.values())
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
@@ -306,7 +306,7 @@ class ConsumerProtocolMember(HeartbeatMember):
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> Step:
-        """Return the next step. It stays the same until it is done, unless the member is fenced."""
+        """Return the next step. It does not change until it is done, unless the member is fenced."""
         if self._lost:
             return Lose(self.owned, self._lost)
         if self._phase is Phase.RELEASING:
@@ -318,7 +318,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         return self._step or Wait(None)
 
     def _next_step(self) -> Revoke | Assign | None:
-        """Return the next step towards the target. Partitions are given up before new ones are taken over."""
+        """Return the next step towards the target. Partitions are given up before others are taken over."""
         target = self._resolved()
         gone = frozenset(tp for tp, topic_id in self._owned.items() if target.get(tp) != topic_id)
         if gone:
@@ -333,7 +333,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Do nothing, because this protocol has no requests besides heartbeats."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
-        """Record that the step was carried out. The next heartbeat acknowledges it."""
+        """Record that the step has been carried out. The next heartbeat acknowledges it."""
         if isinstance(step, Lose):
             self._owned.clear()
             self._lost = ""
@@ -383,15 +383,15 @@ class ConsumerProtocolMember(HeartbeatMember):
             self._schedule.due_at = now
             return True
         if isinstance(error, TopicAuthorizationFailedError) and self._phase is Phase.JOINED:
-            # As in Java, it remains a member. It can still read its other topics, and the missing ACL may be added.
+            # Like Java, stay a member. It can still read its other topics, and the missing ACL may be added.
             self.error = error
             return True
         return self._may_be_released(error, now)
 
     def _may_be_released(self, error: KafkaError, now: float) -> bool:
-        """Return True while this static member should wait until another process with its instance id leaves.
+        """Return True while this static member should wait for another process with its instance id to leave.
 
-        If the other process has crashed, its session expires soon.
+        If that process has crashed, its session expires soon.
         """
         if not isinstance(error, UnreleasedInstanceIdError):
             return False
@@ -452,7 +452,10 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._give_up_step()
 
     def _give_up_step(self) -> None:
-        """Abandon the step in progress. The partitions of an `Assign` count as owned, so they will be given up."""
+        """Abandon the step in progress.
+
+        The partitions of an `Assign` count as owned, so that they are given up later.
+        """
         if isinstance(self._step, Assign):
             self._owned = dict(self._assigning)
         self._step = None
@@ -462,8 +465,8 @@ class ConsumerProtocolMember(HeartbeatMember):
     def _resolved(self) -> Mapping[TopicPartition, UUID]:
         """Return the target as partitions with topic names.
 
-        Internal topics are left out if the subscription is a pattern and ``exclude_internal_topics`` is set, because
-        brokers match patterns against internal topics as well.
+        Internal topics are omitted if the subscription is a pattern and ``exclude_internal_topics`` is set. Brokers
+        also match patterns against internal topics.
         """
         excluded = self._subscription.by_pattern and self._config.exclude_internal_topics
         return self._target.resolved(internal=not excluded)

@@ -33,7 +33,7 @@ from ..transitions import Transitions
 
 
 class Phase(Enum):
-    """Phases of a member. The docstrings say what it does in each phase."""
+    """Phases of a member. Each docstring says what the member does in the phase."""
 
     OUT = "out"
     """Does nothing."""
@@ -57,15 +57,18 @@ class Event(Enum):
     ACCEPTED = "accepted"
     """The response to the first heartbeat contained an epoch."""
     FENCED = "fenced"
-    """The coordinator has removed the member, or knows it with another epoch."""
+    """The coordinator has removed the member, or has another epoch for it."""
     DROPPED = "dropped"
     """The fenced member has dropped its partitions."""
     RELEASE = "release"
     """The member has to give up its partitions before it leaves."""
     PART = "part"
-    """The member must inform the coordinator that it leaves. It owns no partitions, or has no time to give them up."""
+    """The member must tell the coordinator that it leaves.
+
+    It owns no partitions, or there is no time to give them up.
+    """
     LEFT = "left"
-    """The coordinator was informed, or never knew the member."""
+    """The coordinator has been informed, or never knew the member."""
     FAIL = "fail"
     """An error occurred that must be reported to the application."""
 
@@ -107,29 +110,29 @@ FIRST_INTERVAL_S = 3.0
 """Interval of heartbeats in seconds until a broker has specified it. Brokers' default is 5 s."""
 
 INTERVALS_S = (0.05, 60.0)
-"""The shortest and the longest interval in seconds that are accepted from a broker.
+"""Shortest and longest heartbeat interval in seconds that are accepted from a broker.
 
-Brokers allow 5 to 15 s by default. Shorter intervals are a waste. With longer ones, a member could continue to read
-partitions that other members own by now.
+Brokers allow 5 to 15 s by default. Shorter intervals are wasteful. With longer intervals, a member could go on reading
+partitions that other members already own.
 """
 
 SESSION_INTERVALS = 9
-"""Length of a session as a multiple of the heartbeat interval.
+"""Session timeout as a multiple of the heartbeat interval.
 
-Brokers send the interval and not the session's length. This is the ratio of their defaults: 45 s for
-``group.consumer.session.timeout.ms``, and 5 s. If ``session_timeout_ms`` is longer, it is used instead, so no live
+Brokers send the interval but not the session timeout. This is the ratio of their defaults: 45 s for
+``group.consumer.session.timeout.ms``, and 5 s. If ``session_timeout_ms`` is longer, it is used instead, so that no live
 member is considered dead.
 """
 
 PROBES = 4
 """Number of early heartbeats of a new member without an assignment.
 
-Their intervals double, from ``retry_backoff_ms`` on.
+The intervals between them start at ``retry_backoff_ms`` and double.
 
 If a coordinator has computed an assignment within the last ``group.consumer.assignment.interval.ms`` (1 s), it first
-gives a new member an empty assignment (KIP-1263). The next heartbeat brings the real one, but would be due only after 5
-s. In a classic group, a new member gets partitions once the members that give them up have joined again, and a
-heartbeat shows when that is the case.
+gives a new member an empty assignment (KIP-1263). The response to the next heartbeat contains the real one, but that
+heartbeat would be due only after 5 s. In a classic group, a new member gets partitions once the members that give them
+up have joined again. An early heartbeat shows when they have.
 """
 
 AWAITED_PROBES = 20
@@ -141,12 +144,15 @@ It gets partitions once the coordinator has initialized their state, which takes
 ANSWER_WITHIN_S = 10.0
 """Seconds after which an unanswered heartbeat is repeated, unless ``request_timeout_ms`` is shorter.
 
-The shortest session that a group can have is much longer.
+The shortest possible session timeout of a group is much longer.
 """
 
 
 def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
-    """Return the error for a heartbeat that was not accepted, or None. ``error`` is the cause of a missing response."""
+    """Return the error for a heartbeat that was not accepted, or None.
+
+    ``error`` is the reason for a missing response.
+    """
     if response is None:
         return error or KafkaError("no response to a heartbeat of the group")
     if not response.error_code:
@@ -161,26 +167,26 @@ class HeartbeatSchedule:
     """
 
     def __init__(self, config: ClientConfig, rng: Callable[[], float], session_timeout_ms: float = 0) -> None:
-        """Start without a due heartbeat. ``session_timeout_ms`` is the minimum for the estimated session length."""
+        """Start without a due heartbeat. ``session_timeout_ms`` is the minimum for the estimated session timeout."""
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._session_timeout_s = session_timeout_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.due_at: float | None = None
         """Time of the next heartbeat."""
         self._hurried = False
-        """True if there are changes to send, so the interval does not apply."""
+        """True if there are changes to send. The next heartbeat then does not wait for the interval."""
         self._sent_at = 0.0
         self._failures = 0
         self._interval_s = FIRST_INTERVAL_S
         self._probes = 0
         """Number of early heartbeats since the member joined."""
         self.probing = False
-        """True while a member that is new, or has new topics, may not have received its assignment yet."""
+        """True while a member that is new or has new topics may still be waiting for its assignment."""
         self._joined_at_epoch = 0
 
     @property
     def session_s(self) -> float:
-        """The estimated length of the session in seconds; see `SESSION_INTERVALS`."""
+        """Estimated session timeout in seconds (see `SESSION_INTERVALS`)."""
         return max(SESSION_INTERVALS * self._interval_s, self._session_timeout_s)
 
     @property
@@ -193,12 +199,12 @@ class HeartbeatSchedule:
         self.due_at = now if not self._failures else max(now, self.due_at or now)
 
     def hurry(self, now: float) -> None:
-        """Send the next heartbeat now, or as soon as the one in flight was answered."""
+        """Send the next heartbeat now, or as soon as the one in flight has been answered."""
         self._hurried = True
         self.due_at = now
 
     def sent(self, now: float) -> None:
-        """Record that a heartbeat with all changes was sent."""
+        """Record that a heartbeat with all changes has been sent."""
         self._sent_at = now
         self._hurried = False
 
@@ -223,12 +229,12 @@ class HeartbeatSchedule:
         self.due_at = self._sent_at + (0.0 if self._hurried else interval_s)
 
     def failed(self, now: float) -> None:
-        """Record a heartbeat that was refused or not answered."""
+        """Record that a heartbeat was refused or not answered."""
         self._failures += 1
         self.due_at = now + self._backoff.delay_s(self._failures)
 
     def forgive(self) -> None:
-        """Forget earlier failures, so they do not delay joining."""
+        """Forget earlier failures, so that they do not delay joining."""
         self._failures = 0
 
 
@@ -249,7 +255,7 @@ class Target:
         self._partitions: dict[UUID, frozenset[int]] = {}
         self._snapshot = ClusterSnapshot(0)
         self._names: dict[UUID, str] = {}
-        """The names of topics in the target, and of owned topics. Kept while the metadata lacks them."""
+        """Names of topics in the target and of owned topics. Kept even if they are missing in the metadata."""
 
     def aim(self, assignment: Iterable[_TopicPartitions], owned: Iterable[UUID]) -> None:
         """Replace the target. ``owned`` are the ids of the topics of owned partitions."""
@@ -258,12 +264,12 @@ class Target:
         self._learn_names(owned)
 
     def forget(self) -> None:
-        """Clear the target until the coordinator sends another one."""
+        """Clear the target. It stays unknown until the coordinator sends another one."""
         self.known = False
         self._partitions = {}
 
     def learn(self, snapshot: ClusterSnapshot, owned: Iterable[UUID]) -> None:
-        """Process newer metadata, which may contain more topic ids."""
+        """Process newer metadata, which may resolve more topic ids."""
         self._snapshot = snapshot
         self._learn_names(owned)
 
@@ -274,7 +280,7 @@ class Target:
 
     @property
     def empty(self) -> bool:
-        """True if the target contains no partitions, as far as is known."""
+        """True if the target contains no partitions or is unknown."""
         return not any(self._partitions.values())
 
     @property
@@ -288,7 +294,10 @@ class Target:
         return any(topic_id not in self._names for topic_id in self._partitions)
 
     def resolved(self, *, internal: bool) -> Mapping[TopicPartition, UUID]:
-        """Return the part of the target with known topic names. ``internal`` says if internal topics are included."""
+        """Return the part of the target with known topic names.
+
+        ``internal`` determines whether internal topics are included.
+        """
         return {
             TopicPartition(self._names[topic_id], partition): topic_id
             for topic_id, partitions in self._partitions.items()
@@ -305,14 +314,14 @@ class Target:
 
 
 class HeartbeatMember(ABC):
-    """Decides which heartbeats to send. All methods are synchronous and take the time as an argument.
+    """Base class of members that send only heartbeats. Its methods are synchronous and take the time as an argument.
 
     A response is processed only if ``_sent`` is still the heartbeat to which it belongs. After a leave, the response to
     an earlier heartbeat concerns a membership that has ended (KAFKA-19335).
     """
 
     _unserved: ClassVar[str]
-    """The part of the error message that says which brokers support the protocol."""
+    """The part of the error message that names the brokers that support the protocol."""
 
     def __init__(self, transitions: Transitions[Phase, Event], schedule: HeartbeatSchedule) -> None:
         self._transitions = transitions
@@ -323,12 +332,12 @@ class HeartbeatMember(ABC):
         self.heartbeats = 0
         """Number of heartbeats sent."""
         self.epoch = 0
-        """The member epoch. It is positive while the client is a member, and not otherwise."""
+        """The member epoch. Positive if and only if the client is a member."""
         self._target = Target()
         self._come_back = False
         """While leaving: True if the member joins again afterwards."""
         self._known = False
-        """True if the coordinator may know this member, so it must be informed when the member leaves."""
+        """True if the coordinator may know this member, and must be informed when the member leaves."""
         self._sent: Request[Any] | None = None
         """The heartbeat in flight, or None."""
         self.error: KafkaError | None = None
@@ -341,13 +350,13 @@ class HeartbeatMember(ABC):
 
     @property
     def session_s(self) -> float:
-        """The estimated length of the session in seconds. Brokers send only the heartbeat interval."""
+        """Estimated session timeout in seconds. Brokers send only the heartbeat interval."""
         return self._schedule.session_s
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat_at(self) -> float | None:
-        """Return the time at which the next heartbeat is due. None if it depends on another event."""
+        """Return the time at which the next heartbeat is due, or None if it depends on another event."""
         if self._phase in (Phase.OUT, Phase.FENCED) or (self._phase is Phase.JOINING and not self._may_join()):
             return None
         return None if self._sent is not None and self._phase is not Phase.PARTING else self._schedule.due_at
@@ -357,13 +366,13 @@ class HeartbeatMember(ABC):
         return self._schedule.timeout_s
 
     def heartbeat(self, now: float) -> Request[Any] | None:
-        """Return the heartbeat to send, and record that it is sent."""
+        """Return the heartbeat to send, and record it as sent."""
         if self.heartbeat_at() is None:
             return None
         self.heartbeats += 1
         request = self._request()
         if self._phase is Phase.PARTING:
-            # Do not wait for the response, because the member has left whatever it says.
+            # Do not wait for the response. The member leaves regardless of it.
             self._get_out(now)
             return request
         self._sent = request
@@ -380,7 +389,7 @@ class HeartbeatMember(ABC):
         *,
         reconnected: bool = False,
     ) -> None:
-        """Process the response to a heartbeat, or its failure."""
+        """Process the response to a heartbeat, or the error if it failed."""
         if request is not self._sent:
             return
         self._sent = None
@@ -391,14 +400,14 @@ class HeartbeatMember(ABC):
         self._accepted(response)
         if reconnected:
             # The target may come from a server that is no longer the coordinator, or never was. A coordinator repeats
-            # the target only after receiving all fields, and an equal epoch does not show the difference.
+            # the target only after receiving all fields, and an unchanged epoch does not reveal the change.
             self._forget_told()
             self._schedule.hurry(now)
         elif self._target.unnamed:
             self._forget_told()
 
     def _accepted(self, response: Any) -> None:
-        """Process the response to a heartbeat that was accepted."""
+        """Process the response to an accepted heartbeat."""
         self.epoch = response.member_epoch
         if response.assignment is not None:
             self._target.aim(response.assignment.topic_partitions, self._owned_topics())
@@ -460,7 +469,7 @@ class HeartbeatMember(ABC):
 
     @abstractmethod
     def join(self, now: float) -> None:
-        """Join again, after a leave or after an error that may have passed."""
+        """Join again, after `leave` or after an error that may be temporary."""
 
     @abstractmethod
     def _request(self) -> Request[Any]:
@@ -472,14 +481,14 @@ class HeartbeatMember(ABC):
 
     @abstractmethod
     def _fenced(self, error: KafkaError, now: float) -> None:
-        """Handle a coordinator that has removed the member, or knows it with another epoch."""
+        """Handle a coordinator that has removed the member, or has another epoch for it."""
 
     def _may_join(self) -> bool:
-        """Return True if there is a subscription with which to join."""
+        """Return True if there is a subscription to join with."""
         return True
 
     def _bears_with(self, error: KafkaError, now: float) -> bool:
-        """Return True if the heartbeat should be repeated, although the error is not retriable."""
+        """Return True if the heartbeat should be repeated even though the error is not retriable."""
         return False
 
     def _has_target(self) -> bool:
@@ -491,5 +500,5 @@ class HeartbeatMember(ABC):
         return False
 
     def _owned_topics(self) -> Iterable[UUID]:
-        """Return the ids of topics outside the target whose names are still needed."""
+        """Return the ids of topics whose names are needed although they are not in the target."""
         return ()

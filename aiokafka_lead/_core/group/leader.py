@@ -1,4 +1,4 @@
-"""The assignment by the leader of a classic group, and each member's check that its own assignment fits."""
+"""Assignment by the leader of a classic group, and each member's check that its own assignment fits."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Fit:
 
     When a static member returns, the coordinator gives it its former assignment without a rebalance, even if its
     subscription has changed (KIP-345, KAFKA-12759). Until the next rebalance, the member would get no partitions of new
-    topics, and keep partitions of topics that it no longer reads. It therefore requests a rebalance. It does so once
-    for each subscription: if the assignment still does not fit, the group's leader has decided so, and further requests
+    topics, and would keep partitions of topics that it no longer reads. It therefore requests a rebalance, once for
+    each subscription. If the assignment still does not fit, the group's leader wants it that way, and further requests
     would never end. Java requests a rebalance if the assignment contains topics that are not subscribed (the end of
     ``ConsumerCoordinator.onJoinComplete``), but not if topics are missing.
     """
@@ -54,7 +54,7 @@ class Fit:
         self.topics, self._comes_back = topics, comes_back
 
     def misfit(self, assigned: Iterable[TopicPartition]) -> str | None:
-        """If the member got topics to which it is not subscribed, return the reason for a rebalance, else None."""
+        """Return the reason for a rebalance if the member got topics to which it is not subscribed, otherwise None."""
         unwanted = {tp.topic for tp in assigned} - self.topics
         if not unwanted:
             self._tried_for = None
@@ -71,7 +71,7 @@ class Fit:
         return f"the assignment is for another subscription, with {', '.join(sorted(unwanted))}"
 
     def doubts(self, assigned: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> bool:
-        """Return True if a returning member got no partition of some topic, and should send `question`."""
+        """Return True if a returning member got no partition of some topic and should therefore send `question`."""
         lacks = self.topics - {tp.topic for tp in assigned} if self._comes_back else ()
         self._lacks = frozenset(topic for topic in lacks if _may_exist(topic, snapshot))
         return bool(self._lacks)
@@ -81,7 +81,7 @@ class Fit:
         return DescribeGroupsRequest(groups=[self._group_id])
 
     def nobodys(self, response: Response | None) -> str | None:
-        """If a topic's partitions are assigned to no member, return the reason for a rebalance, else None."""
+        """Return the reason for a rebalance if a topic's partitions are assigned to no member, otherwise None."""
         if not isinstance(response, DescribeGroupsResponse) or not response.groups:
             return None
         group = response.groups[0]
@@ -90,7 +90,7 @@ class Fit:
         try:
             held = {tp.topic for member in group.members for tp in decode_assignment(member.member_assignment)}
         except MalformedMessageError:
-            return None  # its partitions are unknown, because it is another kind of client
+            return None  # another kind of client, whose partitions are unknown
         lacking = self._lacks - held
         return f"no member was assigned a partition of {', '.join(sorted(lacking))}" if lacking else None
 
@@ -104,7 +104,10 @@ LEARN_WITHIN_S = 2.0
 
 
 class Leader:
-    """The work of a group's leader. Holds the group's members in generations that this member leads, else nothing."""
+    """The work of a group's leader.
+
+    Contains the group's members while this member is the leader, and is empty otherwise.
+    """
 
     def __init__(self, log: ClientLog) -> None:
         self._log = log
@@ -114,9 +117,11 @@ class Leader:
         self._counts: Mapping[str, int] = {}
         """The number of partitions of each topic at the last assignment."""
         self._learn_by = 0.0
-        """Time until which to wait for metadata."""
+        """Deadline for metadata of a new topic."""
         self._waited_for: frozenset[str] = frozenset()
-        """The topics for which the leader has waited, or of which it has assigned partitions, in any generation."""
+        """The topics for which the leader has already waited, or whose partitions it has already assigned, in any
+        generation.
+        """
 
     def joined(self, response: JoinGroupResponse, snapshot: ClusterSnapshot, now: float) -> bool:
         """Start a generation. Return True if this member has to assign all partitions."""
@@ -131,8 +136,8 @@ class Leader:
     def _begin(self, members: Sequence[JoinGroupResponseMember], now: float) -> None:
         self._members = [_subscription(member, self._log) for member in members]
         self.topics = frozenset(topic for member in self._members for topic in member.topics)
-        # A topic that had partitions is missing only if several responses agree that it was deleted. If no member had
-        # subscribed to a topic for a while, its metadata was dropped, so it counts as new.
+        # A topic that had partitions is missing only if several responses agree that it was deleted. If no member has
+        # subscribed to a topic for a while, its metadata has been dropped, so it counts as new.
         self._waited_for |= {topic for topic, count in self._counts.items() if count}
         self._waited_for &= self.topics
         self._counts = {}
@@ -144,7 +149,7 @@ class Leader:
         self.topics = frozenset()
 
     def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
-        """Return the time until which to wait for metadata, or None if there is nothing to wait for."""
+        """Return the deadline for metadata of new topics, or None if there is nothing to wait for."""
         lacking = frozenset(topic for topic in self.topics if not snapshot.partition_count(topic)) - self._waited_for
         if lacking and now < self._learn_by:
             return self._learn_by
@@ -168,7 +173,7 @@ class Leader:
     def outdated(self, snapshot: ClusterSnapshot) -> str | None:
         """Return the reason why the assignment no longer fits the cluster, or None.
 
-        A missing topic is no reason, because it may return.
+        A missing topic is not a reason, because it may return.
         """
         for topic in sorted(self.topics):
             count = snapshot.partition_count(topic)
@@ -179,7 +184,7 @@ class Leader:
 
 
 def _checked(found: Any, members: Iterable[MemberSubscription]) -> Assignment:
-    """Return an assignor's result for these members. Raises TypeError if it is not valid."""
+    """Return an assignor's result after checking it against these members. Raises TypeError if it is invalid."""
     if not isinstance(found, Mapping):
         raise TypeError(f"assign() must return a dict of member ids to partitions, not {type(found).__name__}")
     return {member.member_id: [_partition(tp) for tp in found.get(member.member_id, ())] for member in members}

@@ -1,4 +1,4 @@
-"""The interface of a consumer group member, independent of its protocol.
+"""Interface of a consumer group member, independent of the group protocol.
 
 Two tasks drive a member. The rebalancing task gets the next `step` and carries it out. The heartbeat task sends the
 heartbeats, even while a step waits for the application. All methods are synchronous and take the time as an argument.
@@ -31,7 +31,10 @@ class Ask(NamedTuple):
 
 
 class Revoke(NamedTuple):
-    """Step: give up partitions. Wait until their records are processed, commit, call the listener, and stop reading."""
+    """Step: give up partitions.
+
+    Wait until their records are processed, commit, call the listener, and stop reading them.
+    """
 
     partitions: Partitions
     timeout_s: float
@@ -46,7 +49,7 @@ class Lose(NamedTuple):
 
 
 class Assign(NamedTuple):
-    """Step: take over partitions. Begin to read them, and call the listener."""
+    """Step: take over partitions. Start reading them, and call the listener."""
 
     partitions: Partitions
     """All partitions that the member owns from now on."""
@@ -54,7 +57,7 @@ class Assign(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Step: wait until this time, or until the next event if it is None."""
+    """Step: wait until this time, or until the next event if the time is None."""
 
     until: float | None
     refresh: bool = False
@@ -68,22 +71,22 @@ class Wanted(NamedTuple):
     """The application's subscription."""
 
     topics: frozenset[str]
-    """The subscribed topics. With a pattern, the topics that this client found to match it."""
+    """The subscribed topics. With a pattern, the topics that match it according to this client."""
     pattern: str | None = None
-    """The pattern, for brokers that match patterns themselves (KIP-848), else None."""
+    """The pattern, for brokers that match patterns themselves (KIP-848), otherwise None."""
 
 
 class GroupMember(Protocol):
-    """A consumer group member, as its two tasks see it."""
+    """A consumer group member, as seen by its two tasks."""
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """The identity for commits, or None while it is not a member."""
+        """The identity for commits, or None if it is not a member."""
         ...
 
     @property
     def owned(self) -> Partitions:
-        """The partitions that it owned after the last `done`."""
+        """The partitions that it owned as of the last `done`."""
         ...
 
     @property
@@ -98,25 +101,25 @@ class GroupMember(Protocol):
 
     @property
     def awaits(self) -> str | None:
-        """The event for which the first assignment is waiting, for messages.
+        """The event that the first assignment is waiting for, for messages.
 
-        None after an assignment, even an empty one.
+        It is None after an assignment, even an empty one.
         """
         ...
 
     @property
     def stable(self) -> bool:
-        """True for a member that has no partitions to give up or take over, and no request to send."""
+        """True if the client is a member with no partitions to give up or take over, and no request to send."""
         ...
 
     @property
     def out(self) -> bool:
-        """True if it is not a member, and there are no more steps to leave the group."""
+        """True if the client is not a member, and no steps remain before it has left the group."""
         ...
 
     @property
     def session_s(self) -> float:
-        """Seconds after which the coordinator removes a member that sends no heartbeats, as far as is known."""
+        """Seconds after which the coordinator removes a member that sends no heartbeats. May be an estimate."""
         ...
 
     @property
@@ -142,20 +145,20 @@ class GroupMember(Protocol):
         """
 
     def join(self, now: float) -> None:
-        """Join again, after `leave` or after an error that may have passed."""
+        """Join again, after `leave` or after an error that may be temporary."""
 
     def step(self, now: float) -> Step:
-        """Return the next step. It stays the same until it is done, unless a more urgent step becomes due."""
+        """Return the next step. It does not change until it is done, unless a more urgent step becomes due."""
         ...
 
     def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
-        """Process the response to an `Ask`, or its failure."""
+        """Process the response to an `Ask`, or the error if it failed."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
-        """Record that the step was carried out."""
+        """Record that the step has been carried out."""
 
     def heartbeat_at(self) -> float | None:
-        """Return the time at which the next heartbeat is due. None if it depends on another event."""
+        """Return the time at which the next heartbeat is due, or None if it depends on another event."""
         ...
 
     def heartbeat_timeout_s(self) -> float:
@@ -163,7 +166,7 @@ class GroupMember(Protocol):
         ...
 
     def heartbeat(self, now: float) -> Request[Any] | None:
-        """Return the heartbeat to send, and record that it is sent."""
+        """Return the heartbeat to send, and record it as sent."""
         ...
 
     def heartbeat_answered(
@@ -175,10 +178,10 @@ class GroupMember(Protocol):
         *,
         reconnected: bool = False,
     ) -> None:
-        """Process the response to a heartbeat, or its failure.
+        """Process the response to a heartbeat, or the error if it failed.
 
-        ``reconnected`` is True if the heartbeat used another connection than the heartbeat before it.
+        ``reconnected`` is True if the heartbeat used a different connection from the previous heartbeat.
         """
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """Process the coordinator's refusal of a commit that was sent with this identity."""
+        """Process the coordinator's refusal of a commit with this identity."""

@@ -1,4 +1,4 @@
-"""Builds OffsetCommit and OffsetFetch requests for each version, and reads the responses."""
+"""OffsetCommit and OffsetFetch: requests for each version, and their responses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class GroupIdentity(NamedTuple):
 
 
 NOT_A_MEMBER = GroupIdentity()
-"""The identity of a consumer that assigns its own partitions. Brokers accept it while the group has no members."""
+"""The identity of a consumer that assigns its own partitions. Brokers accept it if the group has no members."""
 
 
 def ids_of(topics: Iterable[str], snapshot: ClusterSnapshot) -> dict[str, UUID] | None:
@@ -78,7 +78,7 @@ def commit_request(
     version: int,
     snapshot: ClusterSnapshot,
 ) -> tuple[OffsetCommitRequest, int]:
-    """Return the request and its version, which must be lower if a topic's id is unknown."""
+    """Return the request and its version. The version is lower if a topic's id is unknown."""
     ids = ids_of({tp.topic for tp in offsets}, snapshot)
     if ids is None:
         version = min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
@@ -111,7 +111,7 @@ def commit_request(
 def read_commit(
     response: OffsetCommitResponse, offsets: Collection[TopicPartition], snapshot: ClusterSnapshot
 ) -> dict[TopicPartition, KafkaError]:
-    """Return the partitions whose offset was not committed, with their errors."""
+    """Return the error of each partition whose offset was not committed."""
     names = {topic_id: name for name, topic_id in (ids_of({tp.topic for tp in offsets}, snapshot) or {}).items()}
     failed: dict[TopicPartition, KafkaError] = {}
     left = set(offsets)
@@ -161,8 +161,8 @@ def read_committed(
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
     """Return a dict from partition to committed offset, and a dict from partition to error.
 
-    A partition without a committed offset has None. A partition has an error if its offset is not available now. Raises
-    an error that concerns the whole group.
+    The offset is None if none is committed. A partition has an error if its offset is unavailable. Raises errors that
+    concern the whole group.
     """
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}
     failed: dict[TopicPartition, KafkaError] = {}
@@ -196,6 +196,6 @@ def read_committed(
             if NO_GROUP in codes:
                 found[tp] = None
             else:
-                # The response would contain an entry for a partition without a committed offset.
+                # The response would contain an entry even for a partition without a committed offset.
                 failed[tp] = _unanswered(tp)
     return found, failed

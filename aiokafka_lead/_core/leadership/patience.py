@@ -1,11 +1,11 @@
-"""Decides when to retry a failed batch, or a partition's failed fetch. Measures leader moves.
+"""Retry delays of failed batches and failed fetches, and measurement of leader moves.
 
 `Trust` counts the refusals (rule 33). The delay belongs to the batch or the fetch that failed, so it delays only one
 partition (rule 16).
 
 There are two kinds of delays. The normal delay starts with ``retry_backoff_ms`` and doubles (KIP-580). The delay for a
-leader that has only not caught up since its election starts with a few milliseconds (rule 11). A newer leader epoch
-ends both kinds, because a refusal at an older epoch says nothing about the new leader (rules 11 to 13, KIP-951).
+leader that has not yet caught up since its election starts with a few milliseconds (rule 11). A newer leader epoch ends
+both kinds, because a refusal at an older epoch says nothing about the new leader (rules 11 to 13, KIP-951).
 
 If a compiler is available, this code is compiled through ``patience.pxd``.
 """
@@ -26,7 +26,10 @@ If brokers keep sending a client to each other, each time at a higher epoch, the
 """
 
 CATCH_UP_MS = 10
-"""First delay in milliseconds for a leader that has not processed its election yet. Brokers need a few milliseconds."""
+"""First delay in milliseconds for a leader that has not caught up.
+
+Brokers need a few milliseconds to process an election.
+"""
 
 
 class RetryPolicy:
@@ -39,11 +42,14 @@ class RetryPolicy:
         self.catch_up = Backoff(min(CATCH_UP_MS, retry_backoff_ms), retry_backoff_max_ms, rng)
         """Delays for a leader that has not caught up since its election."""
         self.patience_s = patience_of(retry_backoff_max_ms)
-        """Seconds of refusals after which the leader is in doubt."""
+        """Number of seconds of refusals after which the leader is in doubt."""
 
 
 class Patience(Trust):
-    """The refusals of one batch, or of one partition's fetches, since the last success. Decides when to try again."""
+    """Refusals of one batch, or of one partition's fetches, since the last success.
+
+    Determines the next attempt's time.
+    """
 
     __slots__ = ("_catch_ups", "_confirmed", "_sent_at", "epoch", "free_retries", "retry_at")
 
@@ -57,9 +63,9 @@ class Patience(Trust):
         self.free_retries = 0
         """Number of consecutive times that a newer leader epoch has ended the wait."""
         self._confirmed = False
-        """True if the known leader is certainly the right one."""
+        """True if the known leader is certain to be the right one."""
         self._catch_ups = 0
-        """Number of waits until the leader of ``epoch`` catches up."""
+        """Number of times that the leader of ``epoch`` was given time to catch up."""
         self._sent_at = 0.0
         """Time of the last attempt, or 0.0 if the sender has not set it."""
 
@@ -77,9 +83,9 @@ class Patience(Trust):
         return self.retry_at
 
     def skipped(self, sent_at: float, leader_epoch: int) -> bool:
-        """Return True if a newer leader epoch has allowed an attempt before the wait ended.
+        """Return True if a newer leader epoch has allowed an attempt before the delay ended.
 
-        Counts it as a free retry.
+        The attempt counts as a free retry.
         """
         if sent_at >= self.retry_at or leader_epoch <= self.epoch:
             return False
@@ -87,7 +93,7 @@ class Patience(Trust):
         return True
 
     def sent(self, now: float, leader_epoch: int) -> bool:
-        """Record an attempt at this leader epoch, which is the only one in flight.
+        """Record an attempt at this leader epoch. It must be the only one in flight.
 
         Return True if it is a free retry.
         """
@@ -110,10 +116,10 @@ class Patience(Trust):
 
         Return True if the delay is for a leader that has not caught up.
 
-        ``by_leader`` is True if the leader of the known epoch was asked, and the error is one that a leader returns
+        ``by_leader`` is True if the leader of the known epoch was asked and has returned an error that a leader returns
         before it has processed its election. ``certain`` is True if this must be the reason, because the broker said so
-        or would have named another leader. Otherwise, it becomes certain once the epoch has advanced between two
-        attempts.
+        or would otherwise have named another leader. If ``certain`` is False, the reason becomes certain once the epoch
+        has advanced between two attempts.
         """
         self._note(leader_epoch)
         self.refused(self._sent_at or now, now, policy.patience_s)
@@ -128,12 +134,18 @@ class Patience(Trust):
         return catch_up
 
     def failed_for_another(self, now: float) -> None:
-        """Record an attempt that failed because an earlier one had failed. The earlier attempt determines the delay."""
+        """Record an attempt that failed only because an earlier attempt had failed.
+
+        The earlier attempt determines the delay.
+        """
         self.refused(now, now, math.inf)
         self.retry_at = now
 
     def knows_failure(self, now: float, leader_epoch: int) -> bool:
-        """Return True if an attempt at this epoch was sent before the latest failure, so its own failure is no news."""
+        """Return True if an attempt at this epoch was sent before the latest failure.
+
+        Its own failure is then no news.
+        """
         return self.refusals > 0 and now < self.retry_at and leader_epoch <= self.epoch
 
     def succeeded(self) -> None:
@@ -147,7 +159,7 @@ class Patience(Trust):
             self._catch_ups = 0
 
     def forget_epoch(self) -> None:
-        """Forget the epoch, because the topic was recreated and its leader epochs start again."""
+        """Forget the epoch, because the topic has been recreated and its leader epochs start again."""
         self.epoch = -1
 
 
@@ -166,7 +178,7 @@ class LeaderMoveCounters:
         self.leader_move_ms_last = 0.0
 
     def leader_moved(self, took_s: float) -> None:
-        """Count a move to another leader, ``took_s`` seconds after the former leader refused."""
+        """Count a move to another leader that completed ``took_s`` seconds after the former leader's first refusal."""
         took_ms = took_s * 1000
         self.leader_moves += 1
         self.leader_move_ms_total += took_ms
@@ -175,7 +187,7 @@ class LeaderMoveCounters:
 
 
 class MoveClock:
-    """Measures the time of a partition's move: from the first refusal until another broker serves the partition."""
+    """Measures how long a partition's move takes: from the first refusal until another broker serves the partition."""
 
     __slots__ = ("_refused_by", "_since")
 
@@ -192,9 +204,9 @@ class MoveClock:
             self._refused_by = node_id
 
     def served(self, node_id: int, at: float, counters: LeaderMoveCounters) -> None:
-        """Record that the broker serves the partition. If another broker had refused before, the move is complete.
+        """Record that the broker serves the partition. If another broker refused earlier, the move is complete.
 
-        If the same broker was elected again, that does not count as a move.
+        The re-election of the same broker does not count as a move.
         """
         if not self._since:
             return

@@ -1,1 +1,1 @@
-"""The client's metadata: snapshots merged by leader epoch, and the times of refreshes and rebootstraps."""
+"""Client metadata: snapshots merged by leader epoch, and the timing of refreshes and rebootstraps."""

@@ -1,7 +1,7 @@
-"""Reads Metadata responses in small steps.
+"""Parsing Metadata responses in small steps.
 
-Reading a response about thousands of topics would block the event loop for too long. Topics whose bytes are the same as
-in the last response, which are usually nearly all, are not parsed again.
+Parsing a response with thousands of topics at once would block the event loop for too long. Topics whose bytes have not
+changed since the last response, usually nearly all, are not parsed again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _make_topic: Callable[[tuple[object, ...]], TopicMetadata] = partial(tuple.__new
 
 
 class ClusterAnswer(NamedTuple):
-    """The cluster as one broker describes it, not yet merged into the client's metadata."""
+    """The cluster as described by one broker, not yet merged into the client's metadata."""
 
     error_code: int
     cluster_id: str | None
@@ -104,7 +104,10 @@ class MetadataReader:
         """The bytes and the metadata of each topic in the last response, in its order."""
 
     def read(self, frame: Buffer, version: int) -> Generator[None, None, ClusterAnswer]:
-        """Read a response frame in steps of one or two milliseconds. Raises `MalformedMessageError`."""
+        """Read a response frame in steps of one or two milliseconds.
+
+        Raises `MalformedMessageError` for invalid bytes.
+        """
         topics: list[tuple[bytes, TopicMetadata]] = []
         last = self._last if version == self._version else []
         places = {topic.name: place for place, (_, topic) in enumerate(last)}

@@ -1,4 +1,4 @@
-"""Merges a response about a topic into the client's metadata, and decides which state of a partition is newer."""
+"""Merging the topics in responses into the client's metadata: which state of a partition is newer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ REWIND_ANSWERS = 10
 """Number of consecutive responses with an older epoch after which that epoch is accepted."""
 
 REWIND_AFTER_S = 5.0
-"""Minimum number of seconds since the first of these responses. A single lagging broker may send many in a moment."""
+"""Minimum number of seconds since the first of these responses.
+
+A single lagging broker may send many in quick succession.
+"""
 
 
 class _Suspect:
@@ -47,13 +50,13 @@ class _Suspect:
 
 
 class _Memory:
-    """The pins and suspects of one topic's partitions."""
+    """Pins and suspects among one topic's partitions."""
 
     __slots__ = ("pins", "suspects")
 
     def __init__(self) -> None:
         self.pins: dict[int, tuple[int, Broker | None]] = {}
-        """The hinted epoch, and the leader's address. The address is None if it did not work."""
+        """The hinted epoch, and the leader's address, which is None after it has turned out not to work."""
         self.suspects: dict[int, _Suspect] = {}
 
 
@@ -66,9 +69,9 @@ class LeaderEpochs:
         """Only topics that have a pin or a suspect."""
 
     def watched(self, topic: str) -> Collection[int]:
-        """Return the topic's partitions with a pin or a suspect.
+        """Return the topic's partitions that have a pin or a suspect.
 
-        Even a response without news can change their state.
+        Even a response without news may change their state.
         """
         memory = self._topics.get(topic)
         return () if memory is None else memory.pins.keys() | memory.suspects.keys()
@@ -84,7 +87,7 @@ class LeaderEpochs:
                     yield broker
 
     def pin(self, topic: str, partition: int, epoch: int, leader: Broker) -> None:
-        """Remember an accepted hint. The partition is no longer suspect."""
+        """Remember an accepted hint. The partition stops being suspect."""
         memory = self._topics.setdefault(topic, _Memory())
         memory.suspects.pop(partition, None)
         memory.pins.pop(partition, None)
@@ -98,11 +101,11 @@ class LeaderEpochs:
                     memory.pins[partition] = (epoch, None)
 
     def forget(self, topic: str) -> None:
-        """Drop the pins and suspects of a topic that was deleted or recreated."""
+        """Drop the pins and suspects of a deleted or recreated topic."""
         self._topics.pop(topic, None)
 
     def forget_all(self) -> None:
-        """Drop all pins and suspects, because they mean nothing in another cluster."""
+        """Drop all pins and suspects, because they are meaningless in another cluster."""
         self._topics.clear()
 
     def unpin_all(self) -> None:
@@ -112,10 +115,10 @@ class LeaderEpochs:
             self._drop_if_empty(topic, memory)
 
     def choose(self, known: PartitionMetadata, answer: PartitionMetadata, now: float) -> PartitionMetadata:
-        """Return ``answer`` if it is at least as new as ``known``, else ``known``."""
+        """Return ``answer`` if it is at least as new as ``known``, otherwise ``known``."""
         if answer.leader_epoch == NO_EPOCH and known.leader_epoch != NO_EPOCH:
-            # The response has no epoch. If it names the same leader, it tells nothing new. If it names no leader, the
-            # broker has not caught up. Only another leader contradicts the known one.
+            # The response has no epoch. If it names the same leader, it is no news. If it names no leader, the broker
+            # has not caught up. Only another leader contradicts the known one.
             if answer.leader_id in (known.leader_id, NO_LEADER):
                 return known
             return self._older(known, answer, now)
@@ -132,7 +135,7 @@ class LeaderEpochs:
         if pin is not None:
             if pin[0] == answer.leader_epoch and answer.leader_id != known.leader_id:
                 if answer.leader_id == NO_LEADER:
-                    # That broker knows the epoch but not yet the leader, which the hint has named.
+                    # The broker knows the epoch but not yet its leader, which the hint has named.
                     return known
                 self._counters.disagreements += 1
             del memory.pins[answer.partition]
@@ -169,18 +172,18 @@ MISSING_ANSWERS = 3
 """Number of consecutive responses without a known topic after which the topic counts as deleted."""
 
 RETIRED_FOR_S = 60.0
-"""Seconds for which lagging brokers may still describe a deleted topic after its successor was seen."""
+"""Seconds for which lagging brokers may still describe a deleted topic after its successor has been seen."""
 
 
 MergedTopic: TypeAlias = tuple[TopicMetadata, bool]
-"""A merged topic, and True if another request would bring nothing more."""
+"""A merged topic, and True if another request would not add to it."""
 
 _leader_id = attrgetter("leader_id")
 _leader_epoch = attrgetter("leader_epoch")
 
 
 class TopicMerger:
-    """Merges responses about topics. Recognises topics that were deleted or recreated."""
+    """Merges responses about topics. Detects topics that have been deleted or recreated."""
 
     def __init__(self, epochs: LeaderEpochs) -> None:
         self._epochs = epochs
@@ -190,19 +193,22 @@ class TopicMerger:
         """Each topic's former id, and the time until which responses about that id count as late."""
 
     def forget(self, name: str) -> None:
-        """Drop everything remembered about a topic that is no longer used."""
+        """Drop all state of a topic that is no longer used."""
         self._missing.pop(name, None)
         self._retired.pop(name, None)
         self._epochs.forget(name)
 
     def forget_all(self) -> None:
-        """Drop everything remembered, because it means nothing in another cluster."""
+        """Drop all state, because it is meaningless in another cluster."""
         self._missing.clear()
         self._retired.clear()
         self._epochs.forget_all()
 
     def missing(self, known: TopicMetadata) -> MergedTopic:
-        """Merge a response without a known topic. The topic counts as deleted after `MISSING_ANSWERS` of them."""
+        """Merge a response without a known topic.
+
+        The topic counts as deleted after `MISSING_ANSWERS` such responses in a row.
+        """
         if not known.partitions:
             return _with_error(known, UNKNOWN_TOPIC_OR_PARTITION, complete=True)
         answers = self._missing[known.name] = self._missing.get(known.name, 0) + 1
@@ -212,7 +218,7 @@ class TopicMerger:
         return TopicMetadata(known.name, error_code=UNKNOWN_TOPIC_OR_PARTITION), True
 
     def is_plain(self, known: TopicMetadata | None, answered: TopicMetadata) -> bool:
-        """Return True if merging this response changes no state of this object, so the merge may be repeated."""
+        """Return True if merging this response would not change this object. The merge may then be repeated."""
         name = answered.name
         if answered.error_code or name in self._missing or self._epochs.watched(name):
             return False
@@ -229,7 +235,7 @@ class TopicMerger:
     ) -> MergedTopic:
         """Merge a response about a topic. Return the topic and True if it is complete.
 
-        ``nodes`` are the brokers with known addresses. A topic with a leader that is not among them is not complete.
+        ``nodes`` are the brokers with known addresses. A topic is incomplete if one of its leaders is not among them.
         """
         name = answered.name
         if (
@@ -255,7 +261,7 @@ class TopicMerger:
             if topic_id == retired_id and now < until:
                 return known, False
             if known.topic_id is not NO_TOPIC_ID:
-                # A new topic of the same name. Its epochs start again.
+                # A new topic of the same name, whose epochs start again.
                 self._retired[name] = (known.topic_id, now + RETIRED_FOR_S)
                 self._epochs.forget(name)
                 before = ()
@@ -281,8 +287,8 @@ class TopicMerger:
     ) -> tuple[tuple[PartitionMetadata, ...], bool]:
         """Return the merged partitions, and True if all have a leader with a known address.
 
-        Returns ``before`` if nothing has changed, and ``answered`` if everything is new. A response with fewer
-        partitions than before is old, because the number of partitions never decreases.
+        Returns ``before`` itself if nothing has changed, and ``answered`` itself if everything is new. A response with
+        fewer partitions than before is outdated, because the number of partitions never decreases.
         """
         watched = self._epochs.watched(name)
         if not watched and (not before or answered == before):

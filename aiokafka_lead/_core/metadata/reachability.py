@@ -1,4 +1,4 @@
-"""Decides when the client may connect to an address, and with which timeout (KIP-144, KIP-580, KIP-601).
+"""Connection backoff and setup timeout of each address (KIP-144, KIP-580, KIP-601).
 
 State is kept for each host and port, not for each node id. A bootstrap server and a broker at the same address
 therefore fail together, a broker that moves to a new address starts without a backoff, and a backoff survives a
@@ -30,12 +30,12 @@ Endpoint = tuple[str, int]
 """Host and port as the cluster advertises them, before DNS resolution."""
 
 REMEMBERED_ADDRESSES = 4096
-"""Number of addresses to remember. Beyond it, the addresses with the oldest failures are forgotten."""
+"""Number of addresses to remember. If there are more, those with the oldest failures are forgotten."""
 
 LOOKED_FURTHER = 1 / 8
-"""A connection to an unhelpful bootstrap server is kept for this fraction of the time since a helpful response.
+"""Fraction of the time since a helpful response for which a connection to an unhelpful bootstrap server is kept.
 
-It limits new connections to 60 in an hour.
+It limits new connections to 60 per hour.
 """
 
 _LISTENER_REFUSES = (IllegalSaslStateError, SslAuthenticationError, UnsupportedSaslMechanismError)
@@ -56,7 +56,7 @@ class NodeState(Enum):
 
 
 class _Failures:
-    """The failures at one address since a connection there last became ready."""
+    """Failures at one address since a connection to it last became ready."""
 
     __slots__ = ("count", "error", "failed_at", "refused_since", "retry_at", "setup_count")
 
@@ -65,16 +65,19 @@ class _Failures:
         self.failed_at = failed_at
         self.count = 0
         self.setup_count = 0
-        """Number of failures before a connection was ready. Each doubles the timeout of the next attempt."""
+        """Number of failures before a connection was ready.
+
+        Each failure doubles the setup timeout of the next attempt.
+        """
         self.retry_at = 0.0
         self.refused_since: float | None = None
-        """Time since which a login that used to work has been refused, without any other failure since then."""
+        """Time since which a login that worked before has been refused, without any other failure in between."""
 
 
 class Reachability:
-    """Remembers the failures of each address and the time of the next attempt.
+    """Failures of each address, and the time of the next attempt.
 
-    Times are in monotonic seconds. Options are in milliseconds, like the client's options.
+    Times are in monotonic seconds. Arguments that are client options are in milliseconds.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class Reachability:
     ) -> None:
         """Start without failures.
 
-        If a login that used to work is refused, the refusal becomes final after ``refused_login_ms``.
+        The refusal of a login that worked before becomes final after ``refused_login_ms``.
         """
         self._backoff = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms, rng)
         self._setup_timeout = Backoff(setup_timeout_ms, setup_timeout_max_ms, rng)
@@ -110,12 +113,12 @@ class Reachability:
     def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
         """Record that an attempt failed before the connection was ready.
 
-        If the error is a refused login that used to work, mark it as retriable; see `final_error`.
+        If the error is the refusal of a login that worked before, mark it as retriable. See `final_error`.
         """
         self._note(endpoint, now, error, in_setup=True)
 
     def lost(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
-        """Record that a ready connection was lost. Not for connections that this client closed."""
+        """Record that a ready connection was lost. Do not call this for connections that this client closed."""
         self._note(endpoint, now, error, in_setup=False)
 
     def succeeded(self, endpoint: Endpoint, now: float) -> None:
@@ -140,7 +143,7 @@ class Reachability:
         return Search(addresses)
 
     def leave(self, endpoint: Endpoint, error: KafkaError) -> bool:
-        """Prefer the host's other IP addresses, because the last one leads to a broker that does not help.
+        """Prefer the host's other IP addresses, because the last one led to a broker that does not help.
 
         Returns True if another IP address may be better.
         """
@@ -151,9 +154,9 @@ class Reachability:
         """Return True if a new connection to this address may reach a different broker.
 
         The same address can lead to several brokers, for example through a load balancer. A connection is kept for at
-        least half of the patience (see `patience_of`). ``loss_s`` is the time for which no broker's response has
-        helped. The longer it is, the rarer new connections are, because a partition may have no leader for hours, and
-        many clients may need it.
+        least half of the patience (see `patience_of`). ``loss_s`` is the number of seconds for which no broker's
+        response has helped. New connections become rarer as it grows, because a partition may have no leader for hours,
+        and many clients may need it.
         """
         return not self.ready_since(endpoint, now - max(self._patience_s / 2, loss_s * LOOKED_FURTHER))
 
@@ -191,14 +194,14 @@ class Reachability:
         return evasions is not None and evasions.in_doubt(now, self._patience_s)
 
     def led_astray(self, endpoint: Endpoint) -> None:
-        """Record that a connection to this address reached another cluster."""
+        """Record that a connection to this address has reached another cluster."""
         if len(self._astray) < REMEMBERED_ADDRESSES:
             self._astray.add(endpoint)
 
     def has_led_astray(self, endpoint: Endpoint) -> bool:
         """Return True if this address has ever led to another cluster.
 
-        Old connections to that cluster may still be open.
+        Older connections to that cluster may still be open.
         """
         return endpoint in self._astray
 
@@ -206,8 +209,8 @@ class Reachability:
         """Record that the broker closed the connection instead of answering ApiVersions.
 
         Returns True if the caller should connect again at once with an older version, because the broker may not know
-        the newest. If the ``older`` version was refused in the same way, the version is not the cause, and the next
-        connection starts with the newest version again.
+        the newest. With ``older``, the older version was refused in the same way. The version is then not the cause,
+        and the next connection starts with the newest version again.
         """
         if older:
             self._asked_older.discard(endpoint)
@@ -218,15 +221,15 @@ class Reachability:
         return True
 
     def has_newer_version(self, endpoint: Endpoint) -> None:
-        """Record that the broker knows the newest version of ApiVersions, so hanging up had another reason."""
+        """Record that the broker knows the newest version of ApiVersions. It hung up for another reason."""
         self._asked_older.discard(endpoint)
 
     def asks_older_version(self, endpoint: Endpoint) -> bool:
-        """Return True if a connection should start with an older version of ApiVersions; see `hung_up`."""
+        """Return True if a connection should start with an older version of ApiVersions (see `hung_up`)."""
         return endpoint in self._asked_older
 
     def retry_at(self, endpoint: Endpoint) -> float:
-        """Return the time at which a connection may be opened; 0.0 if it may be opened now."""
+        """Return the time at which a connection may be opened, or 0.0 if it may be opened now."""
         failures = self._failures.get(endpoint)
         return 0.0 if failures is None else failures.retry_at
 
@@ -239,12 +242,12 @@ class Reachability:
         return None if failures is None else failures.error
 
     def final_error(self, endpoint: Endpoint) -> KafkaError | None:
-        """Return the last error if waiting cannot help, else None.
+        """Return the last error if waiting cannot help, otherwise None.
 
-        Two kinds of refusal are never final here: a login that some broker has accepted before, and TLS with a broker
-        to which the client was connected before. A broker that has just started may not have loaded its users yet.
-        Operations with a deadline may retry until then. For all others, ``error.retriable`` becomes False after
-        ``refused_login_ms``.
+        Two kinds of refusal are never final: the refusal of a login that some broker has accepted before, and of TLS by
+        a broker to which the client was connected before. A broker that has just started may not have loaded its users
+        yet. Operations with a deadline may retry until then. For operations without a deadline, ``error.retriable``
+        becomes False after ``refused_login_ms``.
         """
         failures = self._failures.get(endpoint)
         if failures is None or failures.error.retriable or failures.refused_since is not None:
@@ -257,7 +260,7 @@ class Reachability:
         return failures is not None and failures.failed_at >= at
 
     def setup_timeout_s(self, endpoint: Endpoint) -> float:
-        """Return the seconds allowed for the next connection setup. Never less than the option's value (KIP-601)."""
+        """Return the timeout of the next connection setup in seconds. Never less than the option's value (KIP-601)."""
         failures = self._failures.get(endpoint)
         if failures is None or not failures.setup_count:
             return self._setup_timeout_min_s
@@ -281,7 +284,7 @@ class Reachability:
             known.refused_since = now
         if known.refused_since is not None and now - known.refused_since < self._refused_login_s:
             error.retriable = True
-        # Several connections to the same broker are lost together. Count that as a single failure.
+        # Several connections to the same broker are lost together. Count them as a single failure.
         if now >= known.retry_at:
             known.count += 1
             known.setup_count += in_setup

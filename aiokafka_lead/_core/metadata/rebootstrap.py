@@ -1,4 +1,4 @@
-"""Decides when to drop the known brokers and return to the bootstrap servers (KIP-899, KIP-1102); metadata counters."""
+"""Conditions for a return to the bootstrap servers (KIP-899, KIP-1102), and metadata counters."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class RebootstrapCause(Enum):
     REQUIRED = "rebootstraps_required"
     """A broker answered with error 129, REBOOTSTRAP_REQUIRED (KIP-1102)."""
     OTHER_CLUSTER = "rebootstraps_other_cluster"
-    """A broker of another cluster answered at a known broker's address."""
+    """A broker of another cluster responded at a known broker's address."""
 
 
 class MetadataCounters:
-    """Running counts. `MetadataMetrics` describes them under the same names."""
+    """Running counts. `MetadataMetrics` documents them under the same names."""
 
     def __init__(self) -> None:
         self.hints_received = 0
@@ -63,7 +63,7 @@ class MetadataCounters:
         self.rebootstraps_other_cluster = 0
 
     def count(self, what: HintOutcome | RebootstrapCause) -> None:
-        """Increment the counter that the outcome or cause names."""
+        """Increment the counter named by the outcome or cause."""
         setattr(self, what.value, getattr(self, what.value) + 1)
 
     def snapshot(self) -> MetadataMetrics:
@@ -84,8 +84,8 @@ def leads_to_bootstrap(error: KafkaError, node_id: int) -> bool:
 class RebootstrapPolicy:
     """Decides when to return to the bootstrap servers. With the strategy "none" it never does.
 
-    If bootstrap servers name only unreachable brokers, the attempts are spaced by the backoff instead of following each
-    other in a tight loop.
+    If bootstrap servers name only unreachable brokers, attempts are spaced by the backoff, so they do not form a tight
+    loop.
     """
 
     def __init__(self, strategy: RecoveryStrategy, trigger_ms: float, backoff: Backoff) -> None:
@@ -95,12 +95,12 @@ class RebootstrapPolicy:
         self._trying_since: float | None = None
         """Time of the first attempt to get metadata since the last success, or None."""
         self._cycles = 0
-        """Number of bootstraps since the last response from a broker other than a bootstrap server."""
+        """Number of bootstraps since the last response from any broker other than a bootstrap server."""
         self._not_before = -math.inf
         self._misled: set[Endpoint] = set()
         """Addresses that have led to the wrong broker since they last led to the right one."""
         self.is_misled = False
-        """True if such an address was found since the last bootstrap, so another bootstrap is due."""
+        """True if such an address has been found since the last bootstrap. Another bootstrap is then due."""
         self._strangers_since: float | None = None
         """Time since which bootstrap servers have led only to another cluster, or None."""
 
@@ -117,7 +117,7 @@ class RebootstrapPolicy:
             self._not_before = -math.inf
 
     def times_out_at(self) -> float:
-        """Return the time at which the trigger of KIP-1102 expires. Infinity if there was no attempt."""
+        """Return the time at which the trigger of KIP-1102 expires, or infinity if there was no attempt."""
         if not self.enabled or self._trying_since is None:
             return math.inf
         return max(self._trying_since + self._trigger_s, self._not_before)
@@ -126,7 +126,7 @@ class RebootstrapPolicy:
         """Return the reason to return to the bootstrap servers now, or None.
 
         ``reachable`` is True if some known broker is ready, connecting or connectable. ``bootstrapping`` is True if
-        only the bootstrap servers are known, so returning to them would change nothing.
+        only the bootstrap servers are known. Returning to them would then have no effect.
         """
         if not self.enabled:
             return None
@@ -146,9 +146,9 @@ class RebootstrapPolicy:
     def misled(self, endpoint: Endpoint) -> bool:
         """Record that an address leads to the wrong broker. Return True if the client should bootstrap.
 
-        The client bootstraps once, because the bootstrap servers may know a newer address (KIP-1242). Until the address
-        leads to the right broker again, further calls return False: the address that the cluster advertises is wrong,
-        so more bootstraps would only close the working connections to other brokers.
+        The client bootstraps once, because the bootstrap servers may know a newer address (KIP-1242). Further calls
+        return False until the address leads to the right broker again. The cluster advertises a wrong address, so more
+        bootstraps would only close working connections to other brokers.
         """
         if endpoint in self._misled:
             return False
@@ -165,8 +165,8 @@ class RebootstrapPolicy:
     ) -> ClusterIdMismatchError | None:
         """Return an error if all bootstrap servers, at all their IP addresses, belong to another cluster (rule 30).
 
-        ``errors`` are the bootstrap servers' errors. ``everywhere`` is True if every IP address could be reached;
-        otherwise, the client waits ``patience_s`` seconds for the others. A single address in another cluster does not
+        ``errors`` are the bootstrap servers' errors. ``everywhere`` is True if every IP address could be reached.
+        Otherwise, the client waits ``patience_s`` seconds for the rest. A single address in another cluster does not
         prove that the client's cluster is gone, because other addresses may lead to it.
         """
         strangers = [error for error in errors if isinstance(error, ClusterIdMismatchError)]

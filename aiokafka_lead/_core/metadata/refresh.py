@@ -1,4 +1,4 @@
-"""Decides when to request metadata.
+"""Timing of metadata requests.
 
 A refresh has one of three causes:
 
@@ -10,13 +10,12 @@ Only one refresh runs at a time. All requests for a refresh that arrive while on
 (rule 21 of `_core.leadership`).
 
 The delay before the next refresh is kept for each `Reason`. It doubles when a response brings no news for that reason,
-or when the refresh fails, and it returns to its start when a response brings news, because leaders often move in
-bursts. A new reason does not wait: a lost broker causes a refresh immediately, regardless of earlier refreshes (rule
-32).
+or when the refresh fails. It is reset when a response brings news, because leaders often move in bursts. A new reason
+does not wait: a lost broker causes a refresh immediately, regardless of earlier refreshes (rule 32).
 
 If only an election can help, the delay grows to ``retry_backoff_ms`` and no further for the first `ELECTIONS_TAKE_S`. A
-cluster needs seconds to declare a broker dead, and until the next refresh each of its partitions is unavailable.
-Brokers that contradict each other bring news with every response, so incomplete news shortens a delay only in part.
+cluster needs seconds to declare a broker dead, and its partitions stay unavailable until the next refresh. Brokers that
+contradict each other bring news with every response, so incomplete news shortens a delay only in part.
 
 Some brokers lag, and some stay wrong. Brokers whose responses did not help are asked last. While a partition's leader
 keeps refusing requests, each refusal causes metadata requests to a few other brokers (rule 33).
@@ -35,17 +34,17 @@ FIRST_SPACING_MS = 10.0
 """Minimum interval in milliseconds between two refreshes, and the first delay after a response without news."""
 
 CONTRADICTED = 3
-"""After incomplete news, the delay continues as after at most this number of responses without news (80 ms)."""
+"""Maximum number of responses without news that count for the delay after incomplete news (80 ms)."""
 
 WITNESSES = 5
-"""Number of brokers to remember whose responses did not help. They are asked after all others.
+"""Number of brokers to remember because their responses did not help. They are asked after all others.
 
-If more were remembered, the clients of a large cluster would connect to all of its brokers while it elects a leader or
+With a higher number, the clients of a large cluster would connect to all of its brokers while it elects a leader or
 lacks replicas.
 """
 
 ELECTIONS_TAKE_S = 30.0
-"""The longest time in seconds that an election may take. By default, a cluster notices a dead broker after 9 s."""
+"""Maximum duration of an election in seconds. By default, a cluster notices a dead broker after 9 s."""
 
 
 class Reason(NamedTuple):
@@ -61,14 +60,14 @@ class Reason(NamedTuple):
 
 
 HINTED = Reason("hinted")
-"""A broker named a new leader, and Metadata has not confirmed it yet (rule 8)."""
+"""A broker has named a new leader that Metadata has not confirmed yet (rule 8)."""
 LEADERLESS = Reason("leaderless")
 """A partition that the client needs has no leader, or a leader whose address is unknown."""
 STALE = Reason("stale")
 """Any other sign that the client's metadata is outdated."""
 
 _OPEN = Reason("open")
-"""A response lacked a partition's leader, or was older than the client's metadata. Ends with a complete response."""
+"""A response lacked a partition's leader, or was older than the client's metadata. A complete response ends this."""
 
 _LOST = "lost"
 _DOUBTED = "doubted"
@@ -76,7 +75,7 @@ _ENDED_BY_ELECTIONS = frozenset({_LOST, _DOUBTED, LEADERLESS.kind, _OPEN.kind})
 
 
 def refused(node_id: int) -> Reason:
-    """Return the reason for a broker that refused a request which it should serve, and named no other leader."""
+    """Return the reason for a broker that refused a request it should serve, without naming another leader."""
     return Reason("refused", node_id)
 
 
@@ -97,7 +96,7 @@ class _Row:
 
     def __init__(self) -> None:
         self.wanted = False
-        """True if requested, but not started yet."""
+        """True if a refresh has been requested for this reason but has not started yet."""
         self.in_vain = 0
         """Number of responses without news since the latest request."""
         self.asked = False
@@ -105,12 +104,12 @@ class _Row:
         self.since = math.inf
         """Start of the first refresh for this reason."""
         self.answers = 0
-        """Number of consecutive responses without news."""
+        """Number of responses without news in the current series."""
         self.began = -math.inf
         """Time of the first of these responses."""
         self.not_before = -math.inf
         self.witnesses: dict[int, None] = {}
-        """Brokers whose responses did not help, latest last."""
+        """Brokers whose responses did not help. The latest is last."""
 
     def hear(self, asked: Collection[int]) -> bool:
         """Add the brokers that were asked to ``witnesses``. Return True if any of them is new."""
@@ -137,11 +136,11 @@ class RefreshSchedule:
         self._spacing = Backoff(first_ms, retry_backoff.longest_ms, retry_backoff.rng)
         self._spacing_of_elections = Backoff(first_ms, retry_backoff.first_ms, retry_backoff.rng)
         self._rows: dict[Reason, _Row] = {}
-        """The recent reasons. There are at most three for each broker, and four that concern no broker."""
+        """The recent reasons. There are at most three per broker, and four that concern no broker."""
         self._asked_at: dict[int, float] = {}
-        """Time of each broker's last response, or failure to respond."""
+        """Time at which each broker last responded or failed to respond."""
         self._under_way: float | None = None
-        """Start of the current refresh."""
+        """Time at which the current refresh started."""
         self._expires = -math.inf
         """Time at which the metadata becomes too old."""
         self._not_before = -math.inf
@@ -149,7 +148,7 @@ class RefreshSchedule:
         self._failures = 0
         """Number of consecutive refreshes without a response."""
         self._at_a_loss_since = self._at_a_loss_at = -math.inf
-        """Start and end of the latest period in which no known broker's response helped."""
+        """Start and end of the latest period in which no known broker was able to help."""
 
     @property
     def failures(self) -> int:
@@ -158,11 +157,11 @@ class RefreshSchedule:
 
     @property
     def doubted(self) -> set[int]:
-        """Brokers that have refused for too long, and whose metadata is trusted least."""
+        """Brokers that have refused for too long. Their metadata is trusted least."""
         return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
 
     def at_a_loss(self, nodes: Collection[int], now: float) -> bool:
-        """Return True if no known broker's response helps, or helped recently, so bootstrap servers should be asked."""
+        """Return True if no known broker helps, or this was so until recently. Bootstrap servers are then asked."""
         in_vain = [(reason, row.witnesses) for reason, row in self._rows.items() if self._is_in_vain(reason, row, now)]
         if self._failures >= DOUBT_AFTER or any(
             len(asked) >= WITNESSES or asked.keys() >= {*nodes} - {reason.node_id} for reason, asked in in_vain
@@ -177,7 +176,7 @@ class RefreshSchedule:
         return now - self._at_a_loss_since if self._lasts(now) else 0.0
 
     def least_trusted(self, nodes: Collection[int], denying: Set[int], *, full: bool) -> Sequence[Set[int]]:
-        """Return the brokers to ask last, as sets with the most important set first.
+        """Return the brokers to ask last, as sets, the most important set first.
 
         ``denying`` are brokers that deny the existence of a topic. A look-up of topics (``full`` is False) avoids them
         first. In a full refresh, their information about other topics matters more.
@@ -187,8 +186,8 @@ class RefreshSchedule:
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
         """Return the brokers to ask last, because their responses did not help. Never returns all of ``nodes``."""
-        # The known brokers do not help, so ask each bootstrap server before them, once for every such period and once
-        # for every new connection to it.
+        # The known brokers do not help, so ask each bootstrap server before them: once per such period, and once per
+        # new connection to it.
         fresh = {node_id for node_id in nodes if node_id < 0 and self._asked(node_id) < self._at_a_loss_since}
         if fresh:
             return {*nodes} - fresh
@@ -202,7 +201,7 @@ class RefreshSchedule:
                 for node_id in row.witnesses:
                     heard.setdefault(node_id, self._asked_at[node_id])
         while heard and heard.keys() >= set(nodes):
-            # All have been asked: start over with the broker whose turn was longest ago.
+            # All have been asked. Start over with the broker that was asked longest ago.
             oldest = min(heard.values())
             heard = {node_id: at for node_id, at in heard.items() if at > oldest}
         return set(heard)
@@ -214,7 +213,7 @@ class RefreshSchedule:
         row.in_vain = 0
 
     def due_at(self) -> float:
-        """Return the time at which the next refresh is due; infinity during a refresh."""
+        """Return the time at which the next refresh is due, or infinity during a refresh."""
         if self._under_way is not None:
             return math.inf
         wanted_at = min((row.not_before for row in self._rows.values() if row.wanted), default=math.inf)
@@ -227,7 +226,7 @@ class RefreshSchedule:
         return max(wanted_at, self._not_before) if self._failures else wanted_at
 
     def started(self, now: float, *, full: bool = True) -> None:
-        """Record the start of a refresh. Reasons that are requested later cause another refresh.
+        """Record the start of a refresh. Reasons requested after this cause another refresh.
 
         A partial refresh (``full`` is False) looks up single topics, so it does not satisfy the requested reasons.
         """
@@ -267,7 +266,7 @@ class RefreshSchedule:
         """
         began = self._finish()
         for reason in [reason for reason in self._rows if reason.node_id in moved]:
-            # The reason was about the broker's former address. More refreshes could bring that address back.
+            # The reason concerned the broker's former address. More refreshes could bring that address back.
             del self._rows[reason]
         self._failures = 0
         asked = [*unhelpful, answered_by]
@@ -295,7 +294,7 @@ class RefreshSchedule:
                 self._space(reason, row, now, changed=changed, news=news, leads=leads)
                 row.in_vain += 1
                 # After a new refusal, ask a few brokers in a row. From then on each refusal causes one request, which
-                # limits the rate. The refusing broker is asked as well, and so is a bootstrap server, which may lead to
+                # limits the rate. The refusing broker itself may be asked, and so may a bootstrap server that leads to
                 # it.
                 more = row.hear(asked) or answered_by == reason.node_id or answered_by < 0
                 if more and reason.is_doubt and not news and row.in_vain < DOUBT_AFTER:
@@ -303,9 +302,9 @@ class RefreshSchedule:
             elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]
             elif reason.is_doubt and not news:
-                row.hear(asked)  # this refresh had another reason, but its response did not help with this one either
-        # Wait at least as long as the response took to process, because large responses must not keep the event loop
-        # busy. The time before, which passed in connects and with silent brokers, cost the loop nothing.
+                row.hear(asked)  # the refresh had another reason, but its response did not help with this one either
+        # Wait at least as long as the response took to process, so that large responses do not keep the event loop
+        # busy. The time spent on connecting and on silent brokers does not count, because it did not block the loop.
         took = now - (began if asked_at is None else asked_at)
         self._not_before = now + max(took, self._spacing.delay_s(1))
 
@@ -324,11 +323,11 @@ class RefreshSchedule:
             row.asked = False
 
     def _lasts(self, now: float) -> bool:
-        """Return True if the latest period in which no known broker's response helped continues."""
+        """Return True if the latest period in which no known broker was able to help has not ended."""
         return now - self._at_a_loss_at <= self._patience_s
 
     def _asked(self, node_id: int) -> float:
-        """Return the time of a broker's last response, or failure to respond."""
+        """Return the time at which a broker last responded or failed to respond."""
         return self._asked_at.get(node_id, -math.inf)
 
     def _row(self, reason: Reason) -> _Row:
@@ -346,7 +345,7 @@ class RefreshSchedule:
                 row.witnesses.clear()
         elif changed:
             row.answers = min(row.answers, CONTRADICTED)
-        # News may shorten the delay, but does not restart the period that is allowed for an election.
+        # News may shorten the delay, but does not extend the time allowed for an election.
         if over or not (row.answers or leads):
             row.began = now
         row.answers += 1
@@ -358,7 +357,8 @@ class RefreshSchedule:
     def _is_in_vain(self, reason: Reason, row: _Row, now: float) -> bool:
         """Return True if the known brokers' responses do not help with this reason.
 
-        Because an election takes time, responses without a leader do not count for the first ``retry_backoff_max_ms``.
+        Responses without a leader do not count during the first ``retry_backoff_max_ms``, because an election takes
+        time.
         """
         if row.answers < DOUBT_AFTER or self._is_over(reason, row, now):
             return False
@@ -367,14 +367,14 @@ class RefreshSchedule:
         )
 
     def _is_over(self, reason: Reason, row: _Row, now: float) -> bool:
-        """Return True if the last response without news is so old that the next response starts a new series."""
+        """Return True if the next response starts a new series, because the last one without news is too old."""
         longest_ms = self._spacing.longest_ms
         # A broker that keeps refusing is tried again only after the longest backoff.
         limit_s = patience_of(longest_ms) if reason.is_doubt else longest_ms / 1000
         return now - row.not_before > limit_s
 
     def _finish(self) -> float:
-        """End the current refresh; return its start."""
+        """End the current refresh. Return the time at which it started."""
         assert self._under_way is not None
         began, self._under_way = self._under_way, None
         return began

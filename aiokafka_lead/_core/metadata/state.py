@@ -1,4 +1,4 @@
-"""The client's metadata, and the rules by which Metadata responses and leader hints change it.
+"""The client's metadata, and how Metadata responses and leader hints change it.
 
 A *leader hint* is the new leader that a broker names when it refuses a request (KIP-951). `MetadataState` merges
 responses and hints into a series of immutable `ClusterSnapshot` objects, which share their unchanged parts. It does no
@@ -25,7 +25,7 @@ TOPICS_A_STEP = 64
 """Number of topics to merge in one step."""
 
 MergedAhead: TypeAlias = Mapping[str, tuple[TopicMetadata | None, MergedTopic]]
-"""The known metadata and the merged metadata by topic name."""
+"""Topics merged in advance: the known and the merged metadata of each, by topic name."""
 
 
 class Applied(NamedTuple):
@@ -34,18 +34,17 @@ class Applied(NamedTuple):
     changed: bool
     """True if the response brought news about topics or brokers, or confirmed or disproved a leader hint."""
     complete: bool
-    """True if every partition has a leader at a known address, and the response was not older than the metadata."""
+    """True if every partition has a leader at a known address, and the response was not outdated."""
     moved: Collection[int] = ()
     """Known brokers whose address has changed."""
     other_cluster: str | None = None
-    """The id of the former cluster if this response came from another cluster, else None."""
+    """The id of the former cluster if this response came from another cluster, otherwise None."""
 
 
 class MetadataState:
     """Owns the current snapshot.
 
-    Invariant: within one topic id, a partition's leader epoch decreases only by a *rewind*, which the module `merge`
-    describes.
+    Invariant: within one topic id, a partition's leader epoch decreases only by a *rewind* (see the module `merge`).
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class MetadataState:
         self._answered: Mapping[int, Broker] = {}
         """The brokers of the last response, without brokers known only from leader hints."""
         self._left: dict[int, tuple[str, int]] = {}
-        """Each broker's former address, if the broker could not be reached or did not help there."""
+        """Former address of each broker that could not be reached or did not help at that address."""
 
     @property
     def bootstrapping(self) -> bool:
@@ -89,7 +88,7 @@ class MetadataState:
     def merge_ahead(self, answer: ClusterAnswer, now: float) -> Generator[None, None, MergedAhead]:
         """Do most of the work of `apply` in small steps, without changing the snapshot.
 
-        Merging thousands of topics at a time would block the event loop for too long.
+        Merging thousands of topics at once would block the event loop for too long.
         """
         ahead: dict[str, tuple[TopicMetadata | None, MergedTopic]] = {}
         nodes = self._nodes_with(answer.brokers)
@@ -180,7 +179,7 @@ class MetadataState:
         return Applied(changed, complete, _moved(known_brokers, self.snapshot.brokers), former)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Drop topics that are no longer used, with everything remembered about them."""
+        """Drop topics that are no longer used, with all their state."""
         topics = self.snapshot.topics.copy()
         for name in names:
             self._merger.forget(name)
@@ -189,9 +188,9 @@ class MetadataState:
             self._publish(topics, self._with_pinned(self._answered or self.snapshot.brokers), new_ids=True)
 
     def unreachable(self, node_id: int) -> None:
-        """Handle an unreachable node. If the last response has another address for it, use that address.
+        """Handle an unreachable node. If the last response has another address for it, switch to that address.
 
-        Without this, a single wrong hint could cut the client off from a broker, which may be its only known broker.
+        Otherwise, a single wrong hint could cut the client off from a broker, perhaps the only one that it knows.
         """
         answered, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
         self._left.pop(node_id, None)
@@ -200,7 +199,7 @@ class MetadataState:
             self._publish(self.snapshot.topics, {**self.snapshot.brokers, node_id: answered})
 
     def rebootstrap(self, cause: RebootstrapCause) -> None:
-        """Replace the brokers by the bootstrap servers. Topics and leader epochs stay (KIP-899)."""
+        """Replace the brokers by the bootstrap servers. Topics and leader epochs are kept (KIP-899)."""
         self.counters.count(cause)
         self._epochs.unpin_all()
         self._answered = {}
@@ -220,8 +219,8 @@ class MetadataState:
                 f"this is cluster {cluster_id}, but the client was connected to cluster {former}: the addresses now "
                 f"belong to another cluster (see the option cluster_id_mismatch)"
             )
-        # Leader epochs and topic ids mean nothing in another cluster. The numbers of partitions are kept because a send
-        # that needs one would otherwise wait for the first response about its topic.
+        # Leader epochs and topic ids are meaningless in another cluster. Partition counts are kept. Otherwise, a send
+        # that needs one would wait for the first response about its topic.
         self._merger.forget_all()
         topics = {
             name: TopicMetadata(
@@ -238,7 +237,7 @@ class MetadataState:
     # --- leader hints ------------------------------------------------------------------------------------------------
 
     def apply_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
-        """Merge leader hints. Returns True for each hint that was accepted. Never raises."""
+        """Merge leader hints. Returns True for each accepted hint. Never raises."""
         moved: dict[tuple[str, int], PartitionMetadata] = {}
         leaders: dict[int, Broker] = {}
         outcomes = [self._apply_hint(hint, moved, leaders) for hint in hints]
@@ -296,7 +295,7 @@ class MetadataState:
     def _with_pinned(self, brokers: Mapping[int, Broker]) -> Mapping[int, Broker]:
         """Return these brokers and the brokers known only from hints.
 
-        A former address of a suspect is not used again. Returns the current mapping if nothing changes.
+        A suspect's former address is not used again. Returns the current mapping itself if nothing changes.
         """
         known = self.snapshot.brokers
         merged = dict(brokers)

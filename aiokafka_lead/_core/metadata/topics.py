@@ -1,4 +1,4 @@
-"""Tracks the topics that the client needs, and decides when to look up unknown and missing topics."""
+"""The topics that the client needs, and the times of look-ups of unknown and missing topics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..trust import Trust, patience_of
 from .types import ClusterSnapshot
 
 LOOKUP_TICK_S = 0.02
-"""Failed look-ups are retried at multiples of this many seconds, so that many topics share one request."""
+"""Failed look-ups are retried at multiples of this many seconds, so that many topics can share a request."""
 
 DENIALS_TO_BELIEVE = 3
 """Number of brokers that must keep denying a topic before any broker may be asked about it again."""
@@ -22,7 +22,7 @@ ANSWERS_TO_BELIEVE = 4
 BELIEVE_AFTER_S = 1.0
 """Seconds after which a topic that brokers deny may count as missing.
 
-KRaft brokers lag behind the controller by less, unless they are overloaded.
+KRaft brokers usually lag less than this behind the controller.
 """
 
 WARN_EVERY_S = 300.0
@@ -30,12 +30,12 @@ WARN_EVERY_S = 300.0
 
 
 def believed(answers: int, waited_s: float) -> bool:
-    """Return True if a topic or partition counts as missing after this many responses without it in this time."""
+    """Return True if this many responses without a topic or partition, over this time, show that it is missing."""
     return answers >= ANSWERS_TO_BELIEVE and waited_s >= BELIEVE_AFTER_S
 
 
 class _Lookup:
-    """A topic that the client needs but does not know."""
+    """A needed topic that the client does not know."""
 
     __slots__ = ("answers", "denials", "missed_since", "retry_at", "waiters", "warned")
 
@@ -50,14 +50,15 @@ class _Lookup:
         self.missed_since = 0.0
         """Time of the first response without the topic. Valid if ``answers`` is not 0."""
         self.warned = False
-        """True if the topic counts as missing. A warning may have been logged."""
+        """True if the topic counts as missing. A warning may already have been logged."""
 
 
 class TopicsInUse:
     """The topics that each refresh requests, and the backoff of each unknown topic.
 
     A consumer *keeps* a topic until it drops it. A producer *uses* a topic until it has sent no record to it for the
-    idle time. An unknown topic is looked up once at a time, at growing intervals, however many calls wait for it.
+    idle time. An unknown topic has at most one look-up at a time, at growing intervals, regardless of how many calls
+    wait for it.
     """
 
     def __init__(self, max_idle_s: float, backoff: Backoff) -> None:
@@ -104,11 +105,11 @@ class TopicsInUse:
         return gone
 
     def use(self, name: str) -> None:
-        """Keep this topic until it has not been used for the idle time."""
+        """Keep this topic until it has been unused for the idle time."""
         self._used.add(name)
 
     def expire(self, now: float) -> list[str]:
-        """Forget the topics that were not used for the idle time. Return the topics that are no longer needed."""
+        """Forget the topics that have been unused for the idle time. Return the topics that are no longer needed."""
         for name in self._used:
             self._expires[name] = now + self._max_idle_s
         self._used.clear()
@@ -130,7 +131,7 @@ class TopicsInUse:
         self._lookups[name].waiters += 1
 
     def leave(self, name: str) -> int:
-        """Record that a call has stopped waiting. Return the number of calls that still wait.
+        """Record that a call has stopped waiting. Return the number of calls that are still waiting.
 
         A missing topic that no other user needs is not looked up again.
         """
@@ -151,8 +152,8 @@ class TopicsInUse:
     def missed(self, name: str, node_id: int, now: float) -> bool:
         """Record a response without the topic or without its leaders. The topic is looked up again after the backoff.
 
-        Returns True if a warning should be logged, because the topic counts as missing and there was no recent warning
-        about it. It is always False for kept topics, because consumers log their own warnings (see `Absences`).
+        Returns True if a warning should be logged, because the topic counts as missing and no warning about it was
+        logged recently. It is always False for kept topics, because consumers log their own warnings (see `Absences`).
         """
         lookup = self._lookups.setdefault(name, _Lookup(now))
         if not lookup.answers:
@@ -169,7 +170,7 @@ class TopicsInUse:
     def doubted(self, names: Iterable[str], now: float) -> set[int]:
         """Return the brokers to ask last, because they keep denying one of these topics.
 
-        If several brokers deny a topic, the topic does not exist, and no broker is avoided because of it.
+        If several brokers deny a topic, it probably does not exist, so no broker is avoided because of it.
         """
         found: set[int] = set()
         for name in names:
@@ -185,7 +186,7 @@ class TopicsInUse:
         return [name for name, lookup in self._lookups.items() if lookup.retry_at <= now]
 
     def next_due(self) -> float:
-        """Return the time at which `due` will next return topics. Infinity if no topic is unknown."""
+        """Return the time at which `due` will next return topics, or infinity if no topic is unknown."""
         return min((lookup.retry_at for lookup in self._lookups.values()), default=math.inf)
 
     def lookups(self, name: str) -> int:
@@ -221,7 +222,7 @@ class Look(NamedTuple):
     warn_of: list[Absent]
     """Missing topics and partitions about which a warning should be logged now."""
     until: float | None
-    """Time of the next check if no event occurs before. None if nothing is missing."""
+    """Time of the next check unless an event occurs first, or None if nothing is missing."""
 
 
 class _Absence:
@@ -233,7 +234,7 @@ class _Absence:
         self.answers_before = answers_before
         """Number of responses before that time."""
         self.warn_at: float | None = None
-        """Time of the next warning; None before the first."""
+        """Time of the next warning, or None before the first."""
 
 
 class Absences:
@@ -252,11 +253,11 @@ class Absences:
 
     @property
     def confirmed(self) -> tuple[str, ...]:
-        """Names of the topics and partitions about which a warning was logged, and which are still missing."""
+        """Names of the topics and partitions that are still missing and for which a warning was logged."""
         return tuple(sorted(str(what) for what, absence in self._absences.items() if absence.warn_at is not None))
 
     def hurry(self, now: float) -> None:
-        """Check at once, and restart the growing intervals, because a call is waiting."""
+        """Check at once and restart the growing intervals, because a call is waiting."""
         self._asked, self._ask_at = 0, now
 
     def look(self, now_absent: Iterable[Absent], answers: int, now: float) -> Look:
@@ -287,7 +288,7 @@ class Absences:
 
 
 class MissingPartitions:
-    """Partitions that one broker does not know. Decides if they exist."""
+    """Partitions that one broker does not know. Decides whether they exist."""
 
     def __init__(self) -> None:
         self._refused: dict[TopicPartition, tuple[float, int]] = {}
@@ -296,9 +297,9 @@ class MissingPartitions:
     def judge(self, refused: Iterable[TopicPartition], counts: Mapping[str, int], now: float) -> set[TopicPartition]:
         """Return the partitions to give up, because they do not exist.
 
-        ``refused`` are the partitions that the broker does not know. ``counts`` has the number of partitions of each
-        topic, according to another broker: 0 for a topic that this other broker does not know either, and no entry for
-        a topic that its response does not cover.
+        ``refused`` are the partitions that the broker does not know. ``counts`` contains another broker's number of
+        partitions of each topic: 0 if that broker does not know the topic either, and no entry if its response does not
+        cover the topic.
         """
         missing = set()
         for tp in refused:
@@ -316,7 +317,7 @@ class MissingPartitions:
 
 
 def absent(topics: Iterable[str], partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> Iterable[Absent]:
-    """Yield the missing topics, and the missing partitions of other topics."""
+    """Yield the missing topics, and the missing partitions of existing topics."""
     topics = {name for name in topics if name in snapshot.topics and not snapshot.partition_count(name)}
     yield from topics
     for tp in partitions:

@@ -30,7 +30,7 @@ NO_TOPIC_ID = UUID(int=0)
 
 
 def is_another(topic_id: UUID, later: UUID) -> bool:
-    """Return True if these ids belong to different topics of the same name. An unknown id matches every id."""
+    """Return True if these are ids of different topics of the same name. An unknown id matches every id."""
     return NO_TOPIC_ID not in (topic_id, later) and topic_id != later
 
 
@@ -105,10 +105,10 @@ HINT_ERRORS = frozenset({NotLeaderOrFollowerError.code, FencedLeaderEpochError.c
 
 
 class ClusterSnapshot:
-    """The client's metadata at one moment; immutable.
+    """The client's metadata at one time. Immutable.
 
-    In hot loops, call the methods instead of reading ``topics``. Recently moved leaders are stored separately, and are
-    merged into ``topics`` when it is first read. Thanks to this, one moved partition does not copy thousands.
+    In hot loops, call the methods instead of reading ``topics``. Recently moved leaders are stored separately and
+    merged into ``topics`` when it is first read, so that one moved partition does not require copying thousands.
     """
 
     __slots__ = ("_moved", "_topics", "brokers", "cluster_id", "controller_id", "generation", "topic_names")
@@ -130,12 +130,12 @@ class ClusterSnapshot:
         self.controller_id = controller_id
         """The broker that handles requests for the controller, or -1 if unknown.
 
-        In KRaft it is any broker, which forwards them.
+        In KRaft, it may be any broker, because brokers forward the requests.
         """
         self.brokers = _frozen(brokers)
         """Brokers by node id. Before the first response and during a rebootstrap, these are the bootstrap servers."""
         self.topic_names = _frozen(topic_names)
-        """Topic names by topic id, without topics whose id is unknown."""
+        """Topic names by topic id. Topics whose id is unknown are absent."""
         self._topics = _frozen(topics)
         self._moved = _frozen(moved)
         """Partitions by topic and number that replace entries in ``_topics``."""
@@ -159,7 +159,7 @@ class ClusterSnapshot:
         return found.partitions[partition]
 
     def lacks(self, topic: str, partition: int) -> bool:
-        """Return True if the cluster has answered about the topic, and the topic or this partition does not exist."""
+        """Return True if the cluster has reported on the topic, and the topic or this partition does not exist."""
         return topic in self._topics and self.partition(topic, partition) is None
 
     def leader(self, topic: str, partition: int) -> tuple[int, int]:
@@ -176,13 +176,13 @@ class ClusterSnapshot:
 
     @property
     def has_rivals(self) -> bool:
-        """True if several brokers might lead a partition: several are known, or an unknown broker has a replica."""
+        """True if several brokers may lead a partition: several are known, or an unknown broker has a replica."""
         if len(self.brokers) != 1:
             return True
         return any(set(p.replicas) - self.brokers.keys() for topic in self.topics.values() for p in topic.partitions)
 
     def partition_count(self, topic: str) -> int:
-        """Return the topic's number of partitions; 0 if unknown."""
+        """Return the topic's number of partitions, or 0 if unknown."""
         found = self._topics.get(topic)
         return 0 if found is None else len(found.partitions)
 
@@ -192,13 +192,13 @@ class ClusterSnapshot:
         return NO_TOPIC_ID if found is None else found.topic_id
 
     def moved_since(self, old: ClusterSnapshot) -> Collection[tuple[str, int]] | None:
-        """Return all partitions that may differ from an earlier snapshot. None if the topics must be compared."""
+        """Return all partitions that may differ from an earlier snapshot, or None if the topics must be compared."""
         return self._moved.keys() | old._moved.keys() if self._topics is old._topics else None
 
     def with_moved(
         self, moved: Mapping[tuple[str, int], PartitionMetadata], brokers: Mapping[int, Broker]
     ) -> ClusterSnapshot:
-        """Return the next snapshot, with these partitions replaced. Their topics must be known."""
+        """Return the next snapshot, in which these partitions are replaced. Their topics must be known."""
         topics, so_far = self._topics, self._moved
         if len(so_far) + len(moved) > MOVED_AT_MOST:
             topics, so_far = self.topics, _frozen(None)
@@ -243,10 +243,10 @@ def _frozen(mapping: Mapping[_K, _V] | None) -> MappingProxyType[_K, _V]:
 
 
 class Moved:
-    """The difference between two snapshots, which listeners query.
+    """The difference between two snapshots, for listeners to query.
 
-    The difference of a topic is computed once, when it is first queried, because there may be thousands of other topics
-    and hundreds of listeners.
+    A topic's difference is computed once, when it is first queried, because there may be thousands of other topics and
+    hundreds of listeners.
     """
 
     __slots__ = ("_brokers", "_found", "_led", "_topics", "after", "before", "partitions")
@@ -258,7 +258,7 @@ class Moved:
         self.before = before
         self.after = after
         self.partitions = after.moved_since(before) if partitions is None else partitions
-        """All partitions that may differ after leader hints, as topic and number. None if `of` must compare."""
+        """All partitions that may differ after leader hints, as topic and number, or None if `of` must compare."""
         self._found: dict[str, Collection[int]] = {}
         self._led: dict[str, Collection[int]] = {}
         self._brokers: frozenset[int] | None = None
@@ -297,8 +297,8 @@ class Moved:
     def led(self, topic: str) -> Collection[int]:
         """Return the topic's partitions that are new, or whose leader or leader epoch differs.
 
-        Unlike `of`, this method ignores other differences, for example of the replicas. When a broker leaves or
-        returns, every partition with a replica on it differs in some way.
+        Unlike `of`, this method ignores other differences, such as replicas. When a broker leaves or returns, every
+        partition with a replica on it differs in some way.
         """
         found = self._led.get(topic)
         if found is None:
@@ -315,7 +315,7 @@ class Moved:
 
 
 MetadataListener: TypeAlias = Callable[[ClusterSnapshot, Moved], None]
-"""Called with each new snapshot, and its difference from the previous one."""
+"""Called with each new snapshot and its difference from the previous one."""
 
 
 class _Listener:
@@ -329,7 +329,7 @@ class _Listener:
 
 
 class Listeners:
-    """Calls each listener with every snapshot, and its difference from the snapshot that the listener saw last."""
+    """Calls each listener with every snapshot and its difference from the last one that the listener has received."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._latest = snapshot
@@ -344,12 +344,12 @@ class Listeners:
         self._listeners.remove(next(listener for listener in self._listeners if listener.call == call))
 
     def notify(self, snapshot: ClusterSnapshot, moved: Collection[tuple[str, int]] | None) -> None:
-        """Call every listener. ``moved`` are all partitions that differ, or None if unknown."""
+        """Call every listener. ``moved`` contains all partitions that differ, or is None if unknown."""
         differences = {self._latest.generation: Moved(self._latest, snapshot, moved)}
         self._latest = snapshot
         for listener in tuple(self._listeners):
             if self._latest is not snapshot:
-                # An earlier listener has caused a newer snapshot, and all listeners have been called with that one.
+                # An earlier listener has caused a newer snapshot, with which all listeners have been called.
                 return
             seen = listener.seen
             if seen.generation not in differences:

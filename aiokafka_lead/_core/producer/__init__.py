@@ -1,1 +1,1 @@
-"""Producing without I/O: batches, their order, their retries and their outcomes."""
+"""Producing without I/O: batches, and their order, retries and outcomes."""

@@ -1,7 +1,7 @@
-"""Collects records into batches, and selects the batches for each request.
+"""Collecting records into batches, and selecting the batches for each request.
 
 The accumulator owns the topics' buffers and their memory. Like all code in this package, it does no I/O and reads no
-clock; callers pass ``now`` in monotonic seconds. `drain` returns the `ProducerBatch` objects to send, and
+clock. Callers pass ``now`` in monotonic seconds. `drain` returns the `ProducerBatch` objects to send, and
 `BatchAnswers` applies the brokers' responses to them.
 """
 
@@ -31,52 +31,52 @@ BATCH_HEADER_SIZE = 61
 """Size in bytes of a record batch header (version 2)."""
 
 GROWS_FOR_S = 1.0
-"""Age in seconds after which a batch does not grow beyond ``batch_size``.
+"""Age in seconds from which a batch no longer grows beyond ``batch_size``.
 
 All records of a batch share one delivery timeout, which begins with the first record.
 """
 
 TURN_BYTES = 2 << 20
-"""Bytes to send before other producers have their turn. That is a few milliseconds of work."""
+"""Number of bytes to send before other producers get a turn: a few milliseconds of work."""
 
 COMPRESSED_TURN_BYTES = 1 << 20
 """The same limit for batches that must be compressed."""
 
 SLOW_TURN_BYTES = 256 << 10
-"""The same limit for slow compression in threads. With smaller shares, more threads are busy."""
+"""The same limit for slow compression in threads. Smaller turns keep more threads busy."""
 
 CROWD_BYTES = 256 * 1024
-"""Bytes to accept before the sender has its turn. That is one or two milliseconds of work.
+"""Number of bytes to accept before the sender gets a turn: one or two milliseconds of work.
 
-With a larger number, a request would contain more partitions.
+With more, a request would contain more partitions.
 """
 
 CROWD_BATCHES = 64
-"""Batches to open before the sender has its turn. Opening a batch takes time even if it gets few records."""
+"""Number of batches to open before the sender gets a turn. Opening a batch takes time even if it gets few records."""
 
 REQUEST_BATCHES = 1000
-"""Maximum number of batches in a request. Writing the request, and reading its response, blocks the event loop."""
+"""Maximum number of batches in a request. Encoding the request and decoding its response block the event loop."""
 
 
 class Accumulator:
-    """Owns the batches of one producer. Decides how they are filled and sent."""
+    """The batches of one producer. Decides how they are filled and when they are sent."""
 
     def __init__(
         self, config: ProducerConfig, park: Park, notify: Callable[[], None], rng: Callable[[], float] = random
     ) -> None:
         """Start without topics.
 
-        ``park`` suspends a task until an outcome is known. ``notify`` is called when there is something to do.
+        ``park`` suspends a task until an outcome is known. ``notify`` is called when there is something to send.
         """
         self.counters = ProducerCounters()
         self.snapshot = ClusterSnapshot()
         """The newest metadata."""
         self.topics: dict[str, TopicBuffer] = {}
-        """Every topic to which records were sent. The queues keep the sequence numbers that the brokers expect."""
+        """Every topic to which records have been sent. The queues keep the sequence numbers that the brokers expect."""
         self.transactional = TransactionalSequencing() if config.transactional_id is not None else None
-        """The producer id and the partitions of the open transaction. None if the producer is not transactional."""
+        """Producer id and partitions of the open transaction, or None if the producer is not transactional."""
         self.identity: IdempotentSequencing | None = self.transactional
-        """The producer id and the sequence numbers. None if the producer is not idempotent."""
+        """Producer id and sequence numbers, or None if the producer is not idempotent."""
         if self.identity is None and config.enable_idempotence:
             self.identity = IdempotentSequencing()
         self.sequencing: Sequencing = self.identity or PlainSequencing(config.max_in_flight_requests_per_connection)
@@ -95,7 +95,7 @@ class Accumulator:
         self.turn_bytes = 0
         """Number of bytes that `drain` may still return in this turn."""
         self.pending = 0
-        """Number of batches without an outcome."""
+        """Number of batches whose outcome is unknown."""
         self.compresses_slowly = compresses_slowly(config.compression_type, config.compression_level)
         """True if batches should be compressed outside the event loop."""
         rack = config.client_rack if config.partitioner_rack_aware else None
@@ -135,7 +135,7 @@ class Accumulator:
     # --- accepting records --------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> TopicBuffer | None:
-        """Return the buffer of a topic, or None if the metadata lacks the topic."""
+        """Return the buffer of a topic, or None if the topic is not in the metadata."""
         buffer = self.topics.get(name)
         if buffer is None:
             if not self.snapshot.partition_count(name):
@@ -145,7 +145,7 @@ class Accumulator:
         return buffer if buffer.count else None
 
     def record_size(self, record: Record) -> int:
-        """Return the largest size in bytes that the record can have as the only one in a batch.
+        """Return the maximum size in bytes of a batch that contains only this record.
 
         Raises `MessageTooLargeError` if that is too large.
         """
@@ -163,27 +163,29 @@ class Accumulator:
         return error
 
     def append(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:
-        """Append a record to a batch. If necessary, open a batch. Returns None if memory is short.
+        """Append a record to a batch, opening one if necessary. Return None if memory is short.
 
-        In that case, call `append_granted` once the number of bytes that `record_size` returns is granted. Raises
+        In that case, call `append_granted` once the number of bytes returned by `record_size` has been granted. Raises
         `MessageTooLargeError`, or `ConfigError` if the topic does not have the partition.
         """
         size = self.record_size(record)
+        # Even a small record must not overtake calls that are waiting for memory.
         if self.memory.waiting or self.memory.used + size > self.memory.limit:
             return None
         return self._put(topic, record, size, self.next_ordinal(), now)
 
     def append_granted(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> Delivery:
-        """Append a record for which memory was granted. The caller releases the grant afterwards.
+        """Append a record for which memory has been granted. The caller releases the grant afterwards.
 
-        ``ordinal`` is the ordinal of batches that are opened.
+        ``ordinal`` is the ordinal of any batch that is opened.
         """
         return self._put(topic, record, self.record_size(record), ordinal, now)
 
     def place(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
         """Append a record whose ``send`` has already returned. Return its outcome and index.
 
-        If it fails, perhaps because the application's partitioner raises, it gets a separate outcome that has failed.
+        If it fails, for example because the application's partitioner raises an exception, it gets a failed outcome of
+        its own.
         """
         try:
             return self.append_granted(topic, record, ordinal, now).place
@@ -235,7 +237,7 @@ class Accumulator:
     ) -> int:
         """Append ``values[start:]`` to batches, without keys and headers. Return the number of values appended.
 
-        Stops early if memory is short, if the sender should have its turn, or if a value is too large.
+        Stops early if memory is short, if it is the sender's turn, or if a value is too large.
         """
         at = start
         count = len(values)
@@ -254,7 +256,7 @@ class Accumulator:
             try:
                 delivery = self.append(topic, Record(topic.name, values[at], None, partition, timestamp_ms, ()), now)
             except MessageTooLargeError:
-                break  # the caller appends this value by itself, which raises the error for it
+                break  # the caller appends this value alone, which raises its error
             if delivery is None:
                 break
             into.add_delivery(delivery)
@@ -268,9 +270,9 @@ class Accumulator:
     def append_built(
         self, topic: TopicBuffer, partition: int, builder: BatchBuilder, now: float
     ) -> BatchOutcome | None:
-        """Append a batch that the caller has filled, as the last of its partition. Return None if memory is short.
+        """Append a batch filled by the caller, as the last batch of its partition. Return None if memory is short.
 
-        In that case, call `append_built_granted` once the batch's size in bytes is granted. The batch must not be
+        In that case, call `append_built_granted` once the batch's size in bytes has been granted. The batch must not be
         empty.
         """
         size = builder.size_bytes
@@ -285,7 +287,7 @@ class Accumulator:
     def append_built_granted(
         self, topic: TopicBuffer, partition: int, builder: BatchBuilder, now: float
     ) -> BatchOutcome:
-        """Append a batch that the caller has filled, for which memory was granted.
+        """Append a batch filled by the caller, for which memory has been granted.
 
         The caller releases the grant afterwards.
         """
@@ -302,7 +304,7 @@ class Accumulator:
         return batch.outcome
 
     def claim(self, size: int, on_grant: Callable[[], None], now: float) -> MemoryClaim:
-        """Queue for ``size`` bytes of memory. Lingering batches are sent, so that memory becomes free."""
+        """Queue for ``size`` bytes of memory. Lingering batches are sent, to free memory."""
         self.counters.buffer_waits += 1
         claim = self.memory.claim(size, on_grant)
         if not claim.granted:
@@ -312,7 +314,7 @@ class Accumulator:
     def _queue_for(self, topic: TopicBuffer, key: bytes | None, partition: int, now: float) -> PartitionQueue:
         """Return the queue of the partition for a record.
 
-        That is the given partition, the partition of the key, or the sticky partition.
+        This is the given partition, the key's partition, or the sticky partition.
         """
         if partition < 0 and (key is None or self._ignore_keys):
             sticky = topic.sticky
@@ -328,18 +330,18 @@ class Accumulator:
         return topic.queue(partition)
 
     def _had_share(self, topic: TopicBuffer, size: int, now: float) -> bool:
-        """Return True if the sticky partition has received its share, and another partition is next.
+        """Return True if the sticky partition has received its share, so another partition should be chosen.
 
-        ``size`` is the number of bytes that it has received. The share is ``batch_size`` bytes (KIP-794), or more
-        within the linger time, because otherwise each partition would get a small batch. The speed of its broker is
-        ignored, so all partitions get the same share.
+        ``size`` is the number of bytes that it has received. The share is ``batch_size`` bytes (KIP-794). It is larger
+        during the linger time, because otherwise each partition would get a small batch. It does not depend on the
+        broker's speed, so it is the same for all partitions.
         """
         if size < self.batch_size:
             return False
         return size >= topic.batch_limit or now - topic.sticky_since >= self._linger_s
 
     def next_ordinal(self) -> int:
-        """Return a number for new batches. A flush uses it to identify the batches before it."""
+        """Return a number for new batches. A flush uses it to identify earlier batches."""
         self._ordinal += 1
         return self._ordinal
 
@@ -361,11 +363,11 @@ class Accumulator:
         return batch
 
     def _fill(self, batch: ProducerBatch, size: int, now: float) -> None:
-        """Handle a record that does not fit. The batch may be sent now, and grows only while it waits to be sent."""
+        """Handle a record that does not fit. The batch may now be sent, and grows only while it waits to be sent."""
         queue = batch.queue
         topic = queue.topic
         if topic.sticky is queue and self._had_share(topic, topic.sticky_bytes + self.batch_size // 2, now):
-            topic.sticky = None  # even if a smaller record would still have fitted
+            topic.sticky = None  # even if a smaller record would still have fit
         self.unseen_bytes += self.batch_size
         room = min(self.batch_size, topic.batch_limit - batch.size_bytes)
         if size > room or now - batch.created_at > GROWS_FOR_S:
@@ -381,9 +383,9 @@ class Accumulator:
     def drain(self, node_id: int, now: float, busy: bool = False) -> list[ProducerBatch]:
         """Return the batches for the next Produce request to a broker, and mark them as sent.
 
-        There is at most one batch of each partition. If the broker is ``busy`` with an earlier request and all batches
-        may linger, the result is empty, similar to Nagle's algorithm for TCP (RFC 896). A broker processes one request
-        of a connection at a time, and a large request costs less than several small ones.
+        There is at most one batch per partition. If the broker is ``busy`` with an earlier request and all batches may
+        linger, the result is empty, similar to Nagle's algorithm for TCP (RFC 896). A broker processes one request of a
+        connection at a time, and a large request costs less than several small ones.
         """
         drained: list[ProducerBatch] = []
         size = 0
@@ -391,7 +393,7 @@ class Accumulator:
         if busy and schedule.may_linger(node_id, now):
             return drained
         limit = min(self._max_request_size, self.turn_bytes)
-        # Not `while`: after sending a batch, its partition may be ready again, but a request has one batch per
+        # Not `while`: after a batch is sent, its partition may be ready again, but a request has one batch per
         # partition.
         for _ in range(min(len(schedule.ready.get(node_id, ())), REQUEST_BATCHES)):
             queue = schedule.pop(node_id)
@@ -440,12 +442,12 @@ class Accumulator:
     ) -> None:
         """Apply new metadata to the partitions with records whose leader or leader epoch has changed.
 
-        ``partitions`` are all partitions that differ, or None if unknown.
+        ``partitions`` contains all partitions that differ, or is None if unknown.
         """
         self.snapshot = snapshot
         if snapshot.cluster_id is not None and snapshot.cluster_id != self._cluster_id:
             if self._cluster_id is not None and self.identity is not None:
-                self.identity.forget_producer_id()  # the new cluster did not assign it
+                self.identity.forget_producer_id()  # it was not assigned by the new cluster
             self._cluster_id = snapshot.cluster_id
         if partitions is not None:
             self._look_at(partitions, now)
@@ -499,7 +501,7 @@ class Accumulator:
         return ticket
 
     def end_flush(self, ticket: FlushTicket) -> None:
-        """End a flush that is complete or was abandoned."""
+        """End a flush that is complete or abandoned."""
         self.schedule.flushes -= 1
         self._flushes.end(ticket)
 
@@ -515,11 +517,11 @@ class Accumulator:
 
     @property
     def unanswered(self) -> bool:
-        """True if the response to any sent batch is pending, even if the batch was given up."""
+        """True if the response to a sent batch is pending, even if the batch has been given up."""
         return any(queue.in_flight for topic in self.topics.values() for queue in topic.pending)
 
     def records_left(self) -> int:
-        """Return the number of records in batches without an outcome.
+        """Return the number of records in batches whose outcome is unknown.
 
         Iterates over all partitions that have a batch.
         """
@@ -527,7 +529,7 @@ class Accumulator:
         return sum(batch.builder.record_count for queue in queues for batch in queue.batches)
 
     def given_up(self, error: KafkaError) -> None:
-        """Fail the open transaction, because some of its records were given up. It cannot be committed."""
+        """Fail the open transaction, which cannot be committed because some of its records were given up."""
         if self.transactional is not None:
             self.transactional.on_failure(error)
 

@@ -1,4 +1,4 @@
-"""Applies responses to batches. Each batch is acknowledged, retried, split or given up."""
+"""Processing Produce responses. Each batch is acknowledged, retried, split or given up."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from .outcome import NO_OFFSET, BatchOutcome, Part
 
 _OUT_OF_LINE = (OutOfOrderSequenceNumberError, UnknownProducerIdError)
 _NEVER_APPENDED = (*_OUT_OF_LINE, ConcurrentTransactionsError, NotEnoughReplicasError, CorruptRecordError)
-"""Retriable errors after which the attempt is certainly not in the log.
+"""Retriable errors that prove that the attempt is not in the log.
 
-After any other error, it may be. For example, a leader answers NOT_LEADER_OR_FOLLOWER if it has appended the batch but
-was replaced before the followers had it.
+After any other error, it may be. For example, a leader returns NOT_LEADER_OR_FOLLOWER if it has appended the batch but
+was replaced before the followers had fetched it.
 """
 
 
 class BatchAnswers:
-    """Settles the batches that `Accumulator.drain` has returned, and batches that have expired."""
+    """Settles batches returned by `Accumulator.drain`, and expired batches."""
 
     def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str], log: ClientLog) -> None:
         """Settle the batches of ``accumulator``.
 
-        ``explain`` describes the problem with a node, for the errors of expired batches. For node -1, it returns the
-        reason why there is no producer id.
+        ``explain`` returns a description of the problem with a node, for the errors of expired batches. For node -1, it
+        returns the reason why there is no producer id.
         """
         self._accumulator = accumulator
         self._counters = accumulator.counters
@@ -72,7 +72,7 @@ class BatchAnswers:
     def all_acknowledged(
         self, batches: Sequence[ProducerBatch], node_id: int, offsets: list[tuple[int, int]], now: float
     ) -> None:
-        """Complete several batches. ``offsets`` contains the base offset and the append time of each."""
+        """Complete several batches. ``offsets`` contains the base offset and the append time of each batch."""
         for batch, (base_offset, log_append_time_ms) in zip(batches, offsets, strict=True):
             self.acknowledged(batch, node_id, base_offset, log_append_time_ms, now)
 
@@ -87,9 +87,10 @@ class BatchAnswers:
         tells_leaders: bool = False,
         record_errors: Mapping[int, KafkaError] | None = None,
     ) -> None:
-        """Handle a batch that was refused or not answered. The response's leader hints must have been merged before.
+        """Handle a batch that was refused or not answered.
 
-        ``tells_leaders`` is True if the response could have named a new leader (Produce >= 10).
+        The response's leader hints must have been merged before. ``tells_leaders`` is True if the response could have
+        named a new leader (Produce >= 10).
         """
         queue = batch.queue
         queue.in_flight -= 1
@@ -109,7 +110,7 @@ class BatchAnswers:
                 batch.in_doubt = True
             if out_of_line and queue.batches[0] is batch:
                 if batch.piece and batch.in_doubt:
-                    retriable = False  # the whole batch may be in the log, so its pieces could be duplicates
+                    retriable = False  # the whole batch may be in the log, so its pieces might be duplicates
                 elif self._transactional is not None:
                     retriable = False  # only a new epoch helps, and that requires another transaction
             if queue.partition >= queue.topic.count > 0:
@@ -121,10 +122,10 @@ class BatchAnswers:
         self._go_on(queue, now)
 
     def _may_pass(self, batch: ProducerBatch, error: KafkaError) -> bool:
-        """Return True if UNKNOWN_SERVER_ERROR should be retried. Only for an idempotent producer.
+        """Return True if UNKNOWN_SERVER_ERROR should be retried. Only an idempotent producer does this.
 
         Java gives up immediately. But brokers that are isolated or broken also return this error, and another broker
-        may be the leader by now. Retries therefore continue until the broker is in doubt (see `Trust`), and then the
+        may already be the leader. Retries therefore continue until the broker is in doubt (see `Trust`), and then the
         same number of times again, so that metadata can name the other broker.
         """
         return (
@@ -132,10 +133,11 @@ class BatchAnswers:
         )
 
     def not_sent(self, batch: ProducerBatch, node_id: int, error: KafkaError, now: float) -> None:
-        """Handle a request that was never sent: the connection was just lost, or the broker is too old for it."""
+        """Handle a request that was never sent, because the connection was lost or the broker is too old for it."""
         in_doubt = batch.in_doubt
         if error.retriable:
             self.refused(batch, node_id, error, now)
+            # Undo the doubt that `refused` has recorded, because this attempt never left the client.
             batch.in_doubt = in_doubt
             return
         queue = batch.queue
@@ -154,7 +156,7 @@ class BatchAnswers:
             self._go_on(queue, now)
 
     def relocate(self, now: float) -> None:
-        """After new metadata, move the records of partitions that no longer exist to other partitions."""
+        """Move the records of partitions that no longer exist to other partitions. Call this after new metadata."""
         for topic in self._accumulator.topics.values():
             for queue in topic.missing():
                 for batch in list(queue.batches):
@@ -165,7 +167,7 @@ class BatchAnswers:
     def _relocate(self, batch: ProducerBatch, now: float) -> None:
         """Move the records of a batch to other partitions, because the topic was recreated with fewer partitions.
 
-        The old data is gone, so no record is duplicated. If the application has chosen the partition of any record, the
+        The old data is gone, so no record is duplicated. If the application chose the partition of any record, the
         whole batch is given up.
         """
         queue, topic = batch.queue, batch.queue.topic
@@ -186,6 +188,7 @@ class BatchAnswers:
             outcome, at = self._accumulator.place(topic, record, batch.ordinal, now)
             parts.append(Part(index, outcome, at))
         if batch.base_sequence != NO_SEQUENCE:
+            # Any copy of the batch is gone with the old log.
             self._sequencing.given_up(batch, False)
         self._remove(batch)
         batch.outcome.divide(parts)
@@ -198,7 +201,7 @@ class BatchAnswers:
         self._sequencing.acknowledged(batch, node_id)
         queue.move_clock.served(node_id, now, self._counters.moves)
         self._remove(batch)
-        if batch.outcome.done:  # the batch was given up while it was in flight
+        if batch.outcome.done:  # the batch was given up while in flight
             return
         self._counters.settled(queue.topic.name, batch.builder.record_count, batch.created_at, now, None)
         batch.outcome.complete(base_offset, log_append_time_ms)
@@ -221,14 +224,14 @@ class BatchAnswers:
                 batch.patience.failed_for_another(now)
                 return
             if isinstance(error, UnknownProducerIdError) and log_start_offset < 0:
-                pass  # The partition was just moving. The next response decides (Java: TransactionManager.canRetry).
+                pass  # The partition was being moved. The next response decides (Java: TransactionManager.canRetry).
             else:
                 self._sequencing.rejected(batch)
         elif error.refreshes_metadata:
             queue.move_clock.refused(node_id, now)
         epoch = batch.patience.epoch
         by_leader = error.code in HINT_ERRORS and queue.leader_id == node_id and queue.leader_epoch == epoch >= 0
-        # The previous transaction is still ending. That takes little time, so the delays are as short as for a leader
+        # The previous transaction is still ending. This takes little time, so the delays are as short as for a leader
         # that has not caught up.
         ending = isinstance(error, ConcurrentTransactionsError)
         lags = batch.patience.failed(now, epoch, self._retry, by_leader or ending, tells_leaders or ending)
@@ -238,7 +241,7 @@ class BatchAnswers:
     def _split(self, batch: ProducerBatch) -> None:
         """Replace a batch that is too large for the broker by smaller batches.
 
-        The smaller batches use the sequence numbers of the batch in order.
+        The smaller batches take over the batch's sequence numbers in order.
         """
         queue = batch.queue
         self._counters.batches_split += 1
@@ -267,7 +270,7 @@ class BatchAnswers:
         at = queue.batches.index(batch)
         queue.batches[at : at + 1] = pieces
         queue.depth += len(pieces) - batch.shares
-        queue.topic.batch_limit = 0  # the topic would refuse another batch of this size
+        queue.topic.batch_limit = 0  # the broker would refuse another batch of this size for this topic
         memory = self._accumulator.memory
         memory.used += sum(piece.size_bytes for piece in pieces)
         memory.give(batch.size_bytes)
@@ -291,7 +294,7 @@ class BatchAnswers:
     def abort(self, make_error: Callable[[str], KafkaError], now: float) -> None:
         """Give up every pending batch.
 
-        ``make_error`` receives a text that says if the records may be in the log.
+        ``make_error`` receives a text that says whether the records may be in the log.
         """
         for topic in self._accumulator.topics.values():
             for queue in list(topic.pending):
@@ -306,7 +309,7 @@ class BatchAnswers:
         if not batch.in_flight:
             self._give_up(batch, error, now)
             return
-        # The batch stays in the queue until its response arrives. Before that, no other batch may use its sequence
+        # The batch stays in the queue until its response arrives. Until then, no other batch may use its sequence
         # numbers.
         self._fail(batch, error, now, None)
 
@@ -357,7 +360,7 @@ class BatchAnswers:
         self._accumulator.memory.give(batch.size_bytes)
 
     def _go_on(self, queue: PartitionQueue, now: float) -> None:
-        """After a change to the partition, restart its sequence numbers if necessary, and schedule its next batch."""
+        """Restart the partition's sequence numbers if its change requires that, and schedule its next batch."""
         if self._sequencing.restart_if_due(queue):
             self._log.info(
                 "%s-%d: sequence numbers restart with producer epoch %d",
@@ -399,7 +402,7 @@ def _fields(queue: PartitionQueue) -> dict[str, object]:
 
 
 def _fate(batch: ProducerBatch) -> str:
-    """Return a text that says if the records of a batch that was given up may be in the log."""
+    """Return a text that says whether the records of an abandoned batch may be in the log."""
     if not batch.attempts:
         return "never sent"
     tries = f"sent {batch.attempts} time(s)"

@@ -1,7 +1,7 @@
 """The producer's data: topics, the queues of their partitions, batches, records, and flushes that wait for batches.
 
-The fields are grouped by the code that writes them. This module also does the work for each record: it appends the
-record to its partition's open batch. The accumulator opens and closes batches, chooses sticky partitions, and waits for
+The fields are grouped by the code that writes them. This module also does the work of each record, which is to append
+it to its partition's open batch. The accumulator opens and closes batches, chooses sticky partitions, and waits for
 memory. If a compiler is available, this code is compiled through ``batches.pxd``.
 """
 
@@ -24,7 +24,7 @@ NO_SEQUENCE = -1
 
 
 class Record:
-    """A record before it is added to a batch. Its arguments are checked and serialized."""
+    """A record, before it is added to a batch. Its arguments have been checked and serialized."""
 
     __slots__ = ("headers", "key", "partition", "timestamp_ms", "topic", "value")
 
@@ -47,7 +47,10 @@ class Record:
 
 
 class ProducerBatch:
-    """Records of one partition that are sent together. A batch exists from its first record until its last response."""
+    """Records of one partition that are sent together.
+
+    A batch exists from its first record until the response to its last attempt.
+    """
 
     __slots__ = (
         "attempts",
@@ -82,10 +85,10 @@ class ProducerBatch:
         self.ordinal = ordinal
         """Increases with each batch. The pieces of a split batch have the same ordinal. Used by ``flush``."""
         self.created_at = created_at
-        """Start of ``delivery_timeout_ms``."""
+        """Time at which ``delivery_timeout_ms`` began, in monotonic seconds."""
         # set by the accumulator and by `TopicBuffer.append`
         self.size_bytes = 0
-        """Number of bytes of ``buffer_memory`` that the batch holds."""
+        """Number of bytes of ``buffer_memory`` that the batch occupies."""
         self.shares = 1
         """Number of times that the batch was given ``batch_size`` bytes."""
         self.sealed = False
@@ -96,17 +99,17 @@ class ProducerBatch:
         """True while the response to the batch is pending."""
         # set by the schedule
         self.send_at = created_at
-        """Time at which the batch is sent although it is open and not full."""
+        """Time at which the batch is sent even if it is open and not full."""
         # set by the accumulator and the responses, according to the rules of `_core.leadership`
         self.attempts = 0
-        """Number of times that the batch was sent."""
+        """Number of times that the batch has been sent."""
         self.patience = Patience()
         """Decides when the batch may be sent again."""
         # set by the responses
         self.in_doubt = False
         """True if an attempt without a known outcome may have been appended."""
         self.piece = False
-        """True if the batch is a piece of a larger batch. The broker would not recognise its records as duplicates."""
+        """True if the batch is a piece of a larger batch. Brokers would not detect its records as duplicates."""
         self.last_error: KafkaError | None = None
         # set by the sequencing
         self.producer_id = -1
@@ -114,17 +117,17 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         """The first sequence number.
 
-        After the batch was sent, it changes only if the batch is certainly not in the log.
+        Once the batch has been sent, it changes only if the batch is certainly not in the log.
         """
         self.stranded = False
         """True if an earlier batch was certainly not appended, so this batch cannot have been appended either."""
 
 
 class PartitionQueue:
-    """The batches of one partition without an outcome, in the order of their records.
+    """The batches of one partition whose outcome is unknown, in the order of their records.
 
     Invariants: ``batches`` is in the order of the records and of their sequence numbers, and only the last batch may be
-    open. A queue exists as long as the producer, because it keeps the sequence number that the broker expects.
+    open. A queue lives as long as the producer, because it keeps the sequence number that the broker expects.
     """
 
     __slots__ = (
@@ -159,7 +162,9 @@ class PartitionQueue:
         self.partition = partition
         # set by the accumulator when batches are opened and sent, and by the responses when they are done
         self.batches: list[ProducerBatch] = []
-        """Usually one or two batches. There may be thousands of queues, and a deque would take ten times the memory."""
+        """Usually one or two batches. A list, because a deque would take ten times the memory, and there may be
+        thousands of queues.
+        """
         self.depth = 0
         """Length of the queue in multiples of ``batch_size``: the sum of the ``shares`` of all batches."""
         self.open: ProducerBatch | None = None
@@ -167,12 +172,12 @@ class PartitionQueue:
         self.named = False
         """True if the application may have chosen this partition for a record in the open batch."""
         self.in_flight = 0
-        """Number of batches whose response is pending, including batches that were given up meanwhile."""
+        """Number of batches whose response is pending, including batches that have been given up."""
         self.in_flight_node = NO_LEADER
         """The only node to which these batches were sent."""
         # set by the accumulator when metadata changes
         self.leader_id = NO_LEADER
-        """The leader according to the metadata. Kept up to date while there are batches."""
+        """The leader according to the metadata. It is kept up to date while there are batches."""
         self.leader_epoch = NO_EPOCH
         self.generation = -1
         """Generation of the metadata from which the leader was taken."""
@@ -180,32 +185,32 @@ class PartitionQueue:
         self.ready_node = NO_LEADER
         """The node in whose ready set the queue is, or -1."""
         self.wake_at = 0.0
-        """Time at which the schedule will examine the queue again, or 0 if there is no timer."""
+        """Time at which the schedule will examine the queue again, or 0 if no timer is set."""
         self.expiry_scheduled = False
         # set by the sequencing
         self.producer_id = -1
-        """The producer id to which ``next_sequence`` belongs. -1 until the first batch is sent."""
+        """The producer id to which ``next_sequence`` belongs. It is -1 until the first batch is sent."""
         self.producer_epoch = -1
         self.next_sequence = 0
         self.acked_sequence = 0
-        """The sequence number after the highest one that was acknowledged."""
+        """The sequence number after the highest acknowledged one."""
         self.gap = False
         """True if a batch was certainly not appended.
 
         Later batches get new sequence numbers once the outcomes of all earlier batches are known.
         """
         self.unresolved = False
-        """True if a batch that may have been appended was given up."""
+        """True if a batch was given up that may have been appended."""
         self.proven_node = NO_LEADER
-        """The leader whose last response was a success, so it knows the sequence numbers.
+        """The leader whose last response was a success, which shows that it knows the sequence numbers.
 
-        Others get one batch at a time.
+        Other leaders get one batch at a time.
         """
         # set by the responses
         self.move_clock = MoveClock()
         # set by the sequencing of a transactional producer
         self.transaction = 0
-        """Number of the latest transaction that certainly includes the partition."""
+        """Number of the latest transaction that is known to include the partition."""
 
     def __repr__(self) -> str:
         return f"<PartitionQueue {self.topic.name}-{self.partition}: {len(self.batches)} batches, {self.in_flight} out>"
@@ -240,25 +245,27 @@ class TopicBuffer:
         # set by `renew`, from the metadata
         self.topic_id = NO_TOPIC_ID
         self.has_id = False
-        """True if the cluster has reported ``topic_id``, which old brokers do not do."""
+        """True if the cluster has reported ``topic_id``. Old brokers do not."""
         self.count = 0
         """Number of partitions according to the metadata, or 0."""
         self.queues: list[PartitionQueue | None] = []
-        """The queues by partition number. None until used. There may be more than ``count``; see `missing`."""
+        """The queues by partition number. An entry is None until it is used. There may be more than ``count`` entries;
+        see `missing`.
+        """
         # set by the accumulator and the responses
         self.pending: dict[PartitionQueue, None] = {}
         """The queues that contain batches."""
         self.batch_limit = batch_limit
-        """Number of bytes to which a batch may grow while it cannot be sent."""
+        """Maximum size in bytes to which a batch may grow while it cannot be sent."""
         # set by the choice of the sticky partition, and by each record appended to it
         self.available: list[int] | None = None
-        """The partitions from which to choose. None until a partition is chosen.
+        """The partitions from which to choose. It is None until a partition is chosen.
 
-        These are the partitions with a leader if there is a custom partitioner, else those with a leader in the
-        preferred rack.
+        With a custom partitioner, these are the partitions that have a leader. Otherwise, they are those whose leader
+        is in the preferred rack.
         """
         self.sticky: PartitionQueue | None = None
-        """The partition for records without a key. None if the accumulator must choose the next one (KIP-480)."""
+        """The partition for records without a key. It is None if the accumulator must choose the next one (KIP-480)."""
         self.sticky_bytes = 0
         """Number of bytes appended to the sticky partition since it was chosen."""
         self.sticky_since = 0.0
@@ -300,11 +307,11 @@ class TopicBuffer:
                     batch.patience.forget_epoch()
 
     def partition_for_key(self, key: bytes) -> int:
-        """Return the partition for a key. It is the same as with Java's producer."""
+        """Return the partition for a key, which is the same as with Java's producer."""
         return (murmur2(key) & 0x7FFFFFFF) % self.count
 
     def select(self, partition: int, key: bytes | None) -> PartitionQueue | None:
-        """Return the queue for a record. None if a sticky partition must be chosen, or a queue must be created."""
+        """Return the queue for a record, or None if a sticky partition must be chosen or a queue must be created."""
         if partition < 0:
             if key is None or self._ignore_keys:
                 return self.sticky if self.count else None
@@ -323,8 +330,8 @@ class TopicBuffer:
     ) -> Delivery | None:
         """Append a record to the open batch of its partition.
 
-        If ``partition`` is -1, that is the key's partition or the sticky partition. Returns None if the accumulator
-        must append the record, because a batch must be opened or memory is short.
+        If ``partition`` is -1, this is the key's partition or the sticky partition. Returns None if the accumulator
+        must append the record because a batch must be opened or memory is short.
         """
         memory = self._memory
         if memory.used > memory.open_until:

@@ -26,7 +26,7 @@ class TopicCounters:
 
 
 class ProducerCounters:
-    """Counts and latencies since the producer was created. `ProducerMetrics` describes them."""
+    """Counts and latencies since the producer was created. `ProducerMetrics` documents them."""
 
     def __init__(self) -> None:
         self.batches_acked = 0
@@ -56,7 +56,7 @@ class ProducerCounters:
         """Called for each batch with its topic, record count, seconds since its first record, and error or None."""
 
     def answered(self, node_id: int, seconds: float, throttle_time_ms: float) -> None:
-        """Count a response. ``seconds`` is its latency."""
+        """Count a response. ``seconds`` is the latency."""
         latencies = self.request_latency[node_id]
         latencies.add(seconds)
         self.throttle_time.add(throttle_time_ms / 1000)

@@ -1,12 +1,12 @@
-"""The results of records that were passed to the producer.
+"""Results of records passed to the producer.
 
 There is no future for each record. All records of a batch share a `BatchOutcome`, and a `Delivery` consists of that
 outcome and an index. A future is created only if a delivery is awaited before its batch is done.
 
 This code runs for each record. If a compiler is available, it is compiled through ``delivery.pxd``. In compiled form,
 the garbage collector does not track `Delivery` and `RecordRun` (see setup.py), because every unacknowledged record may
-have one. They must therefore never be part of a permanent cycle. The producer keeps an outcome alive until it is
-settled. After that, the outcome refers only to plain values, and to errors of which only copies are raised.
+have one. They must therefore never be part of a lasting reference cycle. The producer keeps an outcome alive until it
+is settled. A settled outcome refers only to plain values and to errors. Only copies of these errors are raised.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Delivery:
 
     @property
     def partition(self) -> int:
-        """The partition that was chosen for the record. -1 until its topic is known."""
+        """The partition chosen for the record, or -1 until its topic is known."""
         return self._locate().partition
 
     @property
@@ -87,7 +87,7 @@ class Delivery:
         return self._result(outcome)
 
     def exception(self) -> KafkaError | None:
-        """Return the error of a failed record, or None if it was acknowledged.
+        """Return the error of a failed record, or None if the record was acknowledged.
 
         Raises `IllegalStateError` if the record is neither acknowledged nor failed.
         """
@@ -99,7 +99,7 @@ class Delivery:
         return own_copy(cast("KafkaError", outcome.record(self._index, self._timestamp_ms)))
 
     def add_done_callback(self, fn: Callable[[Delivery], object], /, *, context: Context | None = None) -> None:
-        """Call ``fn(delivery)`` from the event loop once the record was acknowledged or has failed.
+        """Call ``fn(delivery)`` from the event loop once the record is acknowledged or has failed.
 
         ``fn`` runs in ``context``, by default in a copy of the current context. Exceptions that it raises are logged.
         """
@@ -138,7 +138,7 @@ class Delivery:
     def _result(self, outcome: BatchOutcome) -> RecordMetadata:
         if outcome.error is None:
             return outcome.metadata(self._index, self._timestamp_ms)
-        # All records of a batch share the error, so raise a copy.
+        # All records of a batch share the error, and raising it would add a traceback, so raise a copy.
         raise own_copy(cast("KafkaError", outcome.record(self._index, self._timestamp_ms)))
 
     def __repr__(self) -> str:
@@ -190,7 +190,7 @@ class _BatchCallback:
 
     __call__ = go_on
     delivery = None
-    """None, unlike in `_Callback`, because it waits for more than one delivery."""
+    """Always None, unlike in `_Callback`, because the callback waits for more than one delivery."""
 
 
 def _park_of(entry: Any) -> Park:
@@ -246,7 +246,7 @@ class RecordRun:
 
 
 def _pending(entry: Any) -> BatchOutcome | None:
-    """Return the outcome for which a `Delivery` or a `RecordRun` waits, or None if it is finished."""
+    """Return the outcome that a `Delivery` or `RecordRun` is waiting for, or None if it is done."""
     if type(entry) is Delivery:
         delivery = entry
         outcome = delivery._locate()
@@ -283,7 +283,7 @@ def _failure(entry: Any) -> KafkaError | None:
         delivery = entry
         return delivery.exception()
     run: RecordRun = entry
-    count = 1 if run.outcome.parts is None else run.count  # either all records of a batch fail, or all succeed
+    count = 1 if run.outcome.parts is None else run.count  # the records of a batch either all fail or all succeed
     for index in range(run.first, run.first + count):
         error = new_delivery(run.outcome, index, run.timestamp_ms).exception()
         if error is not None:
@@ -354,7 +354,7 @@ class DeliveryBatch:
         return _first_of(self._entries[0])
 
     def done(self) -> bool:
-        """Return True if every record was acknowledged or has failed."""
+        """Return True if every record is acknowledged or has failed."""
         return all(_pending(entry) is None for entry in self._entries)
 
     def exception(self) -> KafkaError | None:

@@ -1,14 +1,14 @@
 """Sequence numbers, which prevent retries from duplicating or reordering records (KIP-98, KIP-360).
 
 A broker appends a batch only if its sequence number follows the last one of the same producer id and epoch in that
-partition. It recognises repetitions of the latest five batches. A batch that may have been appended must therefore be
-retried unchanged and in order until its outcome is known. Only if a batch is certainly not in the log may the sequence
-numbers after it be reassigned. They are reassigned in the next producer epoch, so a request that seemed lost and still
-arrives is refused.
+partition. It detects duplicates of the latest five batches. A batch that may have been appended must therefore be
+retried unchanged and in order until its outcome is known. Only if a batch is certainly not in the log, the sequence
+numbers after it may be reassigned. They are reassigned in the next producer epoch, so that a request that seemed lost
+but still arrives is refused.
 
-Here, each partition has its own epoch. Brokers compare epochs only within a partition, so after a problem in one
-partition the others need not finish their batches first. Java increases the epoch of all partitions. The partitions of
-a transactional producer share one epoch; see `TransactionalSequencing`.
+Here, each partition has its own epoch. Brokers compare epochs only within a partition. After a problem in one
+partition, the other partitions therefore need not finish their batches first. Java increases the epoch of all
+partitions. The partitions of a transactional producer share one epoch; see `TransactionalSequencing`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def is_later(sequence: int, than: int) -> bool:
 
 
 class Sequencing:
-    """Decides if a partition's next batch may be sent, and applies responses. This base class does nothing."""
+    """Decides whether a partition's next batch may be sent, and applies responses. This base class does nothing."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class Sequencing:
         return 0.0
 
     def sending(self, batch: ProducerBatch) -> None:
-        """Prepare a batch that is about to be sent."""
+        """Prepare a batch for being sent."""
 
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
         """Record that the batch is in the log."""
@@ -79,10 +79,10 @@ class Sequencing:
         """
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
-        """If it is necessary and possible, restart the partition's sequence numbers at 0 and return True.
+        """Restart the partition's sequence numbers at 0 if necessary and possible. Return True if this was done.
 
-        It is necessary if a batch was given up and may be missing from the log. It is possible once no batch that was
-        sent before can still be appended. Must be called after every change of the partition's queue.
+        It is necessary if a batch was given up and may be missing from the log. It is possible once no earlier batch
+        can still be appended. Must be called after every change of the partition's queue.
         """
         return False
 
@@ -90,9 +90,9 @@ class Sequencing:
 class PlainSequencing(Sequencing):
     """Sequencing without idempotence.
 
-    Order is guaranteed only with one request in flight, but then even when the leader changes. No batch is sent to a
-    new leader before the old leader has answered everything. Otherwise, a refused batch could be appended before or
-    after later batches.
+    Order is guaranteed only with one request in flight, but in that case even across leader changes. No batch is sent
+    to a new leader before the old leader has answered everything. Otherwise, a refused batch could be appended before
+    or after later batches.
     """
 
     __slots__ = ("_one_at_a_time",)
@@ -111,10 +111,10 @@ class IdempotentSequencing(Sequencing):
 
     def __init__(self) -> None:
         self.producer_id = -1
-        """The producer id. -1 if one is needed: at first, after the last epoch, and in another cluster."""
+        """The producer id, or -1 if one is needed: at the start, after the last epoch, and in another cluster."""
         self.producer_epoch = -1
         self.restarts = 0
-        """Number of times that a partition's sequence numbers were restarted."""
+        """Number of times that a partition's sequence numbers have been restarted."""
 
     def assign_producer_id(self, producer_id: int, producer_epoch: int) -> None:
         """Use the response to InitProducerId for batches without a sequence number."""
@@ -122,7 +122,7 @@ class IdempotentSequencing(Sequencing):
         self.producer_epoch = producer_epoch
 
     def forget_producer_id(self) -> None:
-        """Require another producer id. A partition uses it once the outcomes of its sent batches are known."""
+        """Require another producer id. A partition switches to it once the outcomes of its sent batches are known."""
         self.producer_id = -1
         self.producer_epoch = -1
 
@@ -131,18 +131,18 @@ class IdempotentSequencing(Sequencing):
             # The responses of two brokers arrive in any order, and the new leader might receive the second batch first.
             return True
         if batch.base_sequence != _NO_SEQUENCE:
-            # The batch was sent before. The broker would refuse it unless it is the first in the queue.
+            # This is a retry. The broker would refuse the batch unless it is the first in the queue.
             return queue.batches[0] is not batch or batch.stranded
         if self.producer_id < 0 or queue.gap or queue.unresolved:
             return True
         if queue.producer_id != self.producer_id and queue.next_sequence and _has_sent(queue):
             return True
-        # A partition without any state for this producer accepts any first sequence number. If two requests were in
-        # flight to a leader whose state is unknown, it could refuse the first and accept the second.
+        # A partition without any state for this producer accepts any first sequence number. With two requests in flight
+        # to a leader whose state is unknown, the first could be refused and the second accepted.
         return queue.in_flight > 0 and queue.proven_node != leader_id
 
     def is_new_to(self, queue: PartitionQueue) -> bool:
-        """Return True if the partition's sequence numbers belong to another producer id or epoch."""
+        """Return True if the partition's sequence numbers belong to a different producer id or epoch."""
         return queue.producer_id != self.producer_id
 
     def sending(self, batch: ProducerBatch) -> None:
@@ -162,7 +162,8 @@ class IdempotentSequencing(Sequencing):
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
         queue = batch.queue
         if queue.batches[0] is batch:
-            # While an earlier batch is in doubt, do not send more, because the broker recognises only the latest five.
+            # While an earlier batch is in doubt, do not send more, because the broker detects duplicates only among the
+            # latest five.
             queue.proven_node = node_id
         following = sequence_after(batch.base_sequence, batch.builder.record_count)
         if is_later(following, queue.acked_sequence):
@@ -198,7 +199,7 @@ class IdempotentSequencing(Sequencing):
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
         if queue.gap:
-            # Stranded batches in flight will be refused. Batches before the gap may still be appended.
+            # Stranded batches in flight will be refused. Batches before the gap may yet be appended.
             if queue.in_flight > 0 or (_has_sent(queue) and not queue.batches[0].stranded):
                 return False
         elif not queue.unresolved or _has_sent(queue):
@@ -229,5 +230,8 @@ class IdempotentSequencing(Sequencing):
 
 
 def _has_sent(queue: PartitionQueue) -> bool:
-    """Return True if the outcome of a sent batch is unknown. Sent batches come first, so only the first is examined."""
+    """Return True if the outcome of a sent batch is unknown.
+
+    Only the first batch is examined, because sent batches come first.
+    """
     return bool(queue.batches) and queue.batches[0].base_sequence != _NO_SEQUENCE

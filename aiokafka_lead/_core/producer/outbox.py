@@ -1,8 +1,8 @@
 """Produce requests of several producers that wait to be sent to one broker over shared connections.
 
-A broker serves the requests of a connection in order, so one producer's records wait for all earlier requests.
-Producers that write to different partitions can share a *joint request*, so their batches do not wait for each other.
-But a request has at most one batch of each partition, and a transaction needs its own requests. Requests that cannot be
+A broker serves the requests of a connection in order, so a producer's records wait for all earlier requests. Producers
+that write to different partitions can share a *joint request*, so that their batches do not wait for each other. But a
+request contains at most one batch per partition, and a transaction needs its own requests. Requests that cannot be
 joined are sent in the order of arrival or, if that would take long, on additional connections. A producer that uses an
 additional connection has only one request in flight, and none on the first connection, so its records stay in order. A
 separate client would not be faster. A refused request delays only its own batches (rule 15 of `_core.leadership`).
@@ -30,10 +30,13 @@ from .produce import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 
 
 WirePartition = tuple[bytes, int]
-"""A partition, as in a request: the encoded name or id of the topic, and the number of the partition."""
+"""A partition as in a request: the encoded topic name or id, and the partition number."""
 
 JOINT_BYTES = 256 * 1024
-"""Maximum size in bytes of a joint request. The overhead of larger requests is small compared with their records."""
+"""Maximum size in bytes of a joint request.
+
+Beyond this size, the overhead of a separate request is small compared to its records.
+"""
 JOINT_BATCHES = 500
 """Maximum number of batches in a joint request."""
 
@@ -47,7 +50,7 @@ def is_plain(request: ProduceRequest) -> TypeGuard[BatchesRequest]:
 
 
 class JointRequest:
-    """A request that begins with one producer's request, to which the requests of other producers are added."""
+    """One producer's request, to which the requests of other producers are added."""
 
     __slots__ = ("_bytes", "_requests", "numbers")
 
@@ -92,7 +95,7 @@ class JointRequest:
 
 
 def parts_of(response: ProduceResponse, version: int, joint: JointRequest) -> list[ProduceResponse]:
-    """Split a response into one response for each request, with the partitions of that request."""
+    """Split a response into one response per joined request, each with the partitions of that request."""
     parts = [ProduceResponse(node_endpoints=response.node_endpoints) for _ in range(len(joint))]
     for topic in response.responses:
         name = topic.topic_id.bytes if version >= FIRST_WITH_IDS else topic.name.encode()
@@ -107,7 +110,7 @@ def parts_of(response: ProduceResponse, version: int, joint: JointRequest) -> li
 
 
 def take_hints(response: ProduceResponse, version: int, names: Mapping[UUID, str]) -> list[LeaderHint]:
-    """Read a response's leader hints once for all producers; see `HintReader.take`.
+    """Read a response's leader hints once, on behalf of all producers. See `HintReader.take`.
 
     Returns no hints if the topics are identified by name, because a topic of the same name may have been recreated.
     """
@@ -122,26 +125,26 @@ def take_hints(response: ProduceResponse, version: int, names: Mapping[UUID, str
 
 
 SLOW_S = 0.05
-"""Seconds per request from which on a broker counts as slow.
+"""Seconds per request from which a broker counts as slow.
 
-It may be waiting for replicas or for its disk, and have time for other requests.
+It may be waiting for replicas or its disk, and may have time for other requests.
 """
 FEW = 4
-"""Number of additional requests to a slow broker, until it is known if they slow each other down."""
+"""Number of additional requests to a slow broker until it is known whether they slow each other down."""
 SLOWER = 1.4
 """Factor by which the mean response time may grow when the number of requests doubles.
 
 Beyond it, the broker or this machine is busy with the requests.
 """
 STAGES_MOST = 64
-"""Maximum number of stages without an increase, after more requests have made the broker slower."""
+"""Maximum number of stages without an increase, after more requests have slowed the broker down."""
 LATE = 0.25
-"""Weight of the latest response in the broker's mean time per request."""
+"""Weight of the latest response in the running mean of the broker's time per request."""
 ROOM = 2
-"""Maximum number of parcels that wait for a quick broker.
+"""Maximum number of parcels that wait for a broker that is not slow.
 
 With fewer, the broker would sometimes be idle. With more, batches would be closed early, and the next records of their
-partitions would wait for another request.
+partitions would have to wait for another request.
 """
 
 
@@ -152,7 +155,7 @@ class Part(NamedTuple):
     request: ProduceRequest
     on_done: Callable[[Any, KafkaError | None], None]
     unsent: Callable[[KafkaError], None]
-    """Called instead of ``on_done`` if the request was not sent."""
+    """Called instead of ``on_done`` if the request could not be sent."""
 
 
 class Places(NamedTuple):
@@ -160,7 +163,7 @@ class Places(NamedTuple):
 
     owners: list[Hashable]
     numbers: dict[WirePartition, int] | None
-    """The index of each partition's producer. None for a transaction, whose requests are never joined."""
+    """The index of each partition's producer, or None for a transaction, whose requests are never joined."""
 
     def keep_out(self, other: Places) -> bool:
         """Return True if another producer's request could not have been joined with this request."""
@@ -175,12 +178,12 @@ class Places(NamedTuple):
 
 
 class Parcel:
-    """A request to send. It comes from one producer, or was joined from several."""
+    """A request to send. It comes from one producer or is joined from several."""
 
     __slots__ = ("_joint", "came_at", "left_at", "parts", "version", "way")
 
     def __init__(self, way: object, version: int, part: Part) -> None:
-        """Create a parcel with one producer's request. ``way`` is the connection that was ready for it."""
+        """Create a parcel with one producer's request. ``way`` is the connection that is ready for it."""
         self.way = way
         self.version = version
         self.parts = [part]
@@ -199,9 +202,9 @@ class Parcel:
         return True
 
     def split(self, owners: Container[Hashable]) -> list[Parcel]:
-        """Return a parcel without the requests of these owners, and a parcel with only theirs.
+        """Return a parcel without these owners' requests, and a parcel with only their requests.
 
-        Empty parcels are left out.
+        Empty parcels are omitted.
         """
         kinds: dict[bool, Parcel] = {}
         for part in self.parts:
@@ -221,7 +224,7 @@ class Parcel:
         return self.parts[0].request if self._joint is None else self._joint.request()
 
     def done(self, response: Any, error: KafkaError | None) -> None:
-        """Pass the response, or the error of a lost request, to the producers."""
+        """Pass the response, or the error if the request was lost, to the producers."""
         if response is None or self._joint is None or len(self.parts) == 1 or isinstance(response, BatchesResponse):
             for part in self.parts:
                 part.on_done(response, error)
@@ -230,16 +233,16 @@ class Parcel:
             part.on_done(answer, error)
 
     def refused(self, error: KafkaError) -> None:
-        """Pass the error of a request that could not be sent to the producers."""
+        """Pass the error to the producers, because the request could not be sent."""
         for part in self.parts:
             part.unsent(error)
 
 
 class Breadth:
-    """Adapts the maximum number of additional requests to a slow broker.
+    """Adaptive maximum of additional requests to a slow broker.
 
-    A *stage* consists of ``limit`` responses. If a stage has used the whole limit, the limit doubles. If the mean
-    response time has then grown too much, the limit is halved, and does not change for some stages.
+    A *stage* consists of ``limit`` responses. If a stage has used the whole limit, the limit doubles. If this increases
+    the mean response time too much, the limit is halved again and stays unchanged for some stages.
     """
 
     __slots__ = ("_answers", "_before_s", "_full", "_skip", "_stages", "_sum_s", "limit")
@@ -254,7 +257,7 @@ class Breadth:
         self._before_s = math.inf
         """Mean response time in seconds of the previous stage, with half the requests in flight."""
         self._stages = 1
-        """Number of stages without an increase after the next stage that is too slow."""
+        """Number of stages without an increase that will follow the next stage that is too slow."""
         self._skip = 0
         """Number of stages without an increase that remain."""
 
@@ -263,7 +266,7 @@ class Breadth:
         self._full = self._full or under_way >= self.limit
 
     def answered(self, took_s: float) -> None:
-        """Count a response."""
+        """Count a response, and adapt the limit at the end of a stage."""
         self._answers += 1
         self._sum_s += took_s
         if self._answers < self.limit:
@@ -298,16 +301,16 @@ class Outbox:
         self._contenders: set[Hashable] = set()
         """Owners whose requests could not be joined while the broker was slow. They may use additional connections."""
         self._latest = Places([], None)
-        """The owners of the latest request on the first connection."""
+        """The owners that have batches in the latest request on the first connection."""
         self._under_way = 0
         """Number of requests in flight on the first connection."""
         self._under_way_beside = 0
         """Number of requests in flight on additional connections."""
         self._breadth = Breadth()
         self._at_work_since = 0.0
-        """Time at which the broker started with its current request on the first connection."""
+        """Time at which the broker began to process its current request on the first connection."""
         self._served_s = 0.0
-        """Recent mean time in seconds per request on the first connection."""
+        """Running mean of the seconds per request on the first connection."""
 
     def __len__(self) -> int:
         """Return the number of waiting parcels."""
@@ -320,9 +323,9 @@ class Outbox:
         return self._serves_s(now) >= SLOW_S
 
     def slow_at(self) -> float:
-        """Return the time at which the broker will count as `slow` if it does not respond.
+        """Return the time at which the broker will count as `slow` unless it responds first.
 
-        Returns infinity if the broker counts as slow already, or if no request is in flight.
+        Returns infinity if it already counts as slow, or if no request is in flight.
         """
         return self._at_work_since + SLOW_S if self._under_way and self._served_s < SLOW_S else math.inf
 
@@ -330,22 +333,22 @@ class Outbox:
         return max(self._served_s, now - self._at_work_since) if self._under_way else self._served_s
 
     def _room_beside(self, now: float) -> int:
-        """Return how many more requests may be sent on additional connections."""
+        """Return the number of requests that may still be sent on additional connections."""
         return self._breadth.limit - self._under_way_beside if self.slow(now) else 0
 
     # --- accepting requests -------------------------------------------------------------------------------------------
 
     def holds_back(self, owner: Hashable) -> bool:
-        """Return True if the owner's next request must wait for its last one.
+        """Return True if the owner's next request must wait for its previous one.
 
-        The last one is waiting, or is in flight on an additional connection.
+        The previous one is waiting, or is in flight on an additional connection.
         """
         return owner in self._held or owner in self._beside
 
     def is_open(self, way_free: bool, now: float) -> bool:
-        """Return True if requests of some owners are accepted.
+        """Return True if requests are accepted from some owners.
 
-        ``way_free`` is True if the first connection takes a request.
+        ``way_free`` is True if the first connection can take a request.
         """
         waiting = len(self._waiting)
         return waiting < max(ROOM, self._room_beside(now)) and bool(way_free or waiting or self._contenders)
@@ -353,8 +356,8 @@ class Outbox:
     def takes(self, owner: Hashable, way_free: bool, now: float) -> bool:
         """Return True if a request of this owner is accepted.
 
-        ``way_free`` is True if the first connection takes a request. Otherwise, the request joins a waiting parcel,
-        follows it, or uses an additional connection as earlier requests of the owner did.
+        ``way_free`` is True if the first connection can take a request. If not, the request joins a waiting parcel,
+        follows it, or uses an additional connection like the owner's earlier requests.
         """
         if self.holds_back(owner) or not self.is_open(way_free, now):
             return False
@@ -385,15 +388,16 @@ class Outbox:
     def wants_connection(self, coming: int, now: float) -> bool:
         """Return True if the waiting parcels need another connection.
 
-        ``coming`` connections are already being opened.
+        ``coming`` is the number of connections that are already being opened.
         """
         return coming < min(len(self._waiting), self._room_beside(now))
 
     def first(self, now: float, *, beside: bool) -> Parcel | None:
-        """Return the oldest parcel that may be sent now on the first connection or, if ``beside``, on another one.
+        """Return the oldest parcel that may be sent now on the first connection or, with ``beside``, on another one.
 
         While the first connection has requests in flight, the parcels of owners in ``_contenders`` wait up to `SLOW_S`
-        for an additional connection, which is likely to answer sooner. Returns None if no parcel may be sent.
+        for an additional connection, on which the response is likely to arrive sooner. Returns None if no parcel may be
+        sent.
         """
         for at, parcel in enumerate(self._waiting):
             stuck: Container[Hashable] = self._beside
@@ -409,7 +413,7 @@ class Outbox:
         return None
 
     def left(self, parcel: Parcel, now: float, *, beside: bool) -> None:
-        """Record that the request was sent. `ended` must follow."""
+        """Record that the parcel has been sent. `ended` must follow."""
         self._waiting.remove(parcel)
         owners = [part.owner for part in parcel.parts]
         _take_away(self._held, owners)
@@ -427,7 +431,7 @@ class Outbox:
         self._latest = parcel.places()
 
     def ended(self, parcel: Parcel, now: float, *, beside: bool) -> None:
-        """Record that the request was answered, was lost, or could not be sent."""
+        """Record that the parcel was answered or lost, or could not be sent."""
         owners = [part.owner for part in parcel.parts]
         if beside:
             self._under_way_beside -= 1

@@ -15,26 +15,26 @@ from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
 
 NO_OFFSET = -1
-"""The offset if the broker returned none: with ``acks=0``, or for a duplicate whose offset it has forgotten."""
+"""The offset if the broker returned none, with ``acks=0`` or for a duplicate whose offset it no longer knows."""
 
 
 class Wakeable(Protocol):
-    """The object on which tasks wait for an outcome."""
+    """An object on which tasks wait for an outcome."""
 
     def set_result(self, value: None, /) -> None:
         """Wake the tasks."""
 
 
 class Park(Protocol):
-    """Waits for outcomes on one event loop.
+    """Lets tasks wait for outcomes on one event loop.
 
-    A finished outcome may keep its `Park`, because the `Park` does not refer to any outcome.
+    A finished outcome may keep its `Park`, because a `Park` refers to no outcome.
     """
 
     def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
         """Return an awaitable that finishes when the outcome is done or divided.
 
-        Must be awaited immediately, and once.
+        It must be awaited immediately and exactly once.
         """
         ...
 
@@ -68,19 +68,19 @@ class BatchOutcome:
         self.done = False
         self.base_offset = NO_OFFSET
         self.log_append_time_ms = -1
-        """The broker's timestamp if the topic uses log-append time, else -1."""
+        """The broker's timestamp if the topic uses log-append time, otherwise -1."""
         self.error: KafkaError | None = None
         self.record_errors: Mapping[int, KafkaError] | None = None
-        """The errors of single records by index in the batch, if the broker has identified them (KIP-467)."""
+        """Errors of single records by index in the batch, if the broker has identified these records (KIP-467)."""
         self.parts: list[Part] | None = None
-        """After a division, the places of the records in order."""
+        """The places of the records after a division, in order."""
         self.waiter: Wakeable | None = None
-        """Set by ``park`` when a task waits."""
+        """Set by ``park`` when a task starts to wait."""
         self.callbacks: list[Any] | None = None
         """Functions to call when the outcome is done or divided."""
         self._time_ms = -1
         self._time = -1
-        """The last timestamp as an object, which most records of a batch can share."""
+        """The last timestamp as an int object, which most records of a batch can share."""
 
     def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
         """Record that the broker has stored the records."""
@@ -116,7 +116,7 @@ class BatchOutcome:
             waiter.set_result(None)
 
     def locate(self, index: int) -> tuple[BatchOutcome, int]:
-        """Return the outcome that now contains the record, and the record's index in it."""
+        """Return the outcome that contains the record now, and the record's index in it."""
         outcome = self
         while outcome.parts is not None:
             part = outcome.parts[bisect_right(outcome.parts, index, key=_first) - 1]
@@ -125,7 +125,7 @@ class BatchOutcome:
         return outcome, index
 
     def record(self, index: int, timestamp_ms: int) -> RecordMetadata | KafkaError:
-        """Return the result of one record. Only for a finished outcome."""
+        """Return the result of one record. The outcome must be finished."""
         if self.error is not None:
             if self.record_errors is not None:
                 return self.record_errors.get(index, self.error)
@@ -133,7 +133,7 @@ class BatchOutcome:
         return self.metadata(index, timestamp_ms)
 
     def metadata(self, index: int, timestamp_ms: int) -> RecordMetadata:
-        """Return the metadata of one record. Only for an outcome that is complete."""
+        """Return the metadata of one record. The outcome must be complete."""
         offset = self.base_offset + index if self.base_offset >= 0 else NO_OFFSET
         time_ms = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp_ms
         if time_ms != self._time_ms:
@@ -154,7 +154,7 @@ class BatchOutcome:
 
 
 class Part(NamedTuple):
-    """Consecutive records of a batch that was divided."""
+    """Consecutive records of a divided batch."""
 
     first: int
     """Index of the first record before the division."""
@@ -176,7 +176,7 @@ class _NothingToWaitFor:
 
 
 NOTHING_TO_WAIT_FOR: Park = _NothingToWaitFor()
-"""The ``park`` of outcomes that are done from the beginning."""
+"""The ``park`` of outcomes that are done from the start."""
 
 
 tuples.recycle(RecordMetadata)

@@ -1,6 +1,6 @@
-"""Chooses partitions for records without a key (KIP-480, KIP-794, KIP-1123).
+"""Partitions for records without a key (KIP-480, KIP-794, KIP-1123).
 
-These records go to one partition until it has received ``batch_size`` bytes, and then to another one, chosen at random.
+Such records go to one partition until it has received ``batch_size`` bytes, and then to another one, chosen at random.
 Partitions with a short queue are preferred. Partitions whose broker has accepted no batch for a while are avoided. Java
 builds a table of all partitions of the topic for this choice. Here, a partition is drawn uniformly, and is accepted
 with a probability that depends on its queue. The distribution is the same, but the other partitions are not examined. A
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...config.options import Partitioner
 
 _DRAWS = 16
-"""Number of rejected draws after which all partitions are examined."""
+"""Number of rejected draws after which all partitions are examined instead."""
 _MIN_CHOICES_BETWEEN_SURVEYS = 8
 
 
@@ -31,7 +31,7 @@ class NodeAvailability:
     __slots__ = ("_blocked_since", "_timeout_s")
 
     def __init__(self, timeout_s: float) -> None:
-        """Start with this timeout. With 0, every broker counts as available."""
+        """Start with this timeout in seconds. With 0, every broker counts as available."""
         self._timeout_s = timeout_s
         self._blocked_since: dict[int, float] = {}
 
@@ -41,7 +41,7 @@ class NodeAvailability:
             self._blocked_since.setdefault(node_id, now)
 
     def taking(self, node_id: int) -> None:
-        """Record that batches were sent to the broker."""
+        """Record that batches have been sent to the broker."""
         self._blocked_since.pop(node_id, None)
 
     def available(self, node_id: int, now: float) -> bool:
@@ -101,7 +101,7 @@ class StickyChooser:
         return topic.available
 
     def _survey(self, topic: TopicBuffer) -> None:
-        """Update the depth of the deepest queue. Done rarely, so its cost is small compared with the choices."""
+        """Update the depth of the deepest queue. Call it rarely, so that its cost is small compared to the choices."""
         topic.choices_until_survey -= 1
         if topic.choices_until_survey <= 0:
             topic.deepest = 0

@@ -1,4 +1,4 @@
-"""Checks and serializes the arguments of a record. All mistakes are reported before anything is sent."""
+"""Checks and serialization of a record's arguments. All mistakes are reported before anything is sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANY_PARTITION = -1
 
 
 def check_topic(topic: object) -> str:
-    """Return the topic's name if it is valid."""
+    """Return the topic name if it is valid, or raise an error."""
     return topic_name("topic", topic)
 
 
@@ -44,12 +44,12 @@ def check_headers(headers: object) -> Headers:
 
 
 def to_bytes(what: str, content: Any) -> bytes | None:
-    """Return a key or a value as bytes. ``what`` is its name in the error."""
+    """Return a key or a value as bytes. ``what`` names it in the error."""
     return byte_string(what, content, hint=f"; is {what}_serializer missing?")
 
 
 def one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
-    """Return the given entries. Their number must equal the number of values."""
+    """Return the given entries, one for each value. Their number must equal the number of values."""
     found = entries(name, given, "one entry for each value")
     if len(found) != count:
         raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(found)}")
@@ -57,7 +57,7 @@ def one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
 
 
 def headers_for_each(headers: Any, count: int) -> list[Any]:
-    """Return the headers for each value. If headers were given once, all values get the same."""
+    """Return the headers for each value. Headers that are given once apply to all values."""
     if headers is None or given_once(headers):
         return [headers] * count
     return one_for_each("headers", headers, count)
@@ -79,13 +79,13 @@ Made = bytes | WithHeaders | None
 ToBytes = Callable[[Any, str, Headers], Any]
 """Converts content to `Made`, given the topic and the headers.
 
-The result has headers only if `Serializers.prepares` is True. Without such a serializer, it is bytes or None. The type
-is Any, because a type check for each record would take time.
+The result has headers only if `Serializers.prepares` is True. Otherwise, it is bytes or None. The type is Any, because
+a type check for each record would take time.
 """
 
 
 class Serializers:
-    """The application's serializers of keys and values. None is not serialized."""
+    """The application's serializers of keys and values. A key or value that is None is not serialized."""
 
     __slots__ = ("_key", "_value", "key_bytes", "value_bytes")
 

@@ -1,17 +1,17 @@
-"""Learns how many simultaneous requests to one broker are useful.
+"""An adaptive limit on simultaneous requests to one broker.
 
 A broker serves the requests of a connection one by one. With ``acks=all``, a Produce request lasts until every replica
 has its records, and all later requests wait for it. A record is therefore acknowledged soonest if it waits in the
-client for the next request, together with all records that arrive meanwhile, instead of waiting at the broker in its
-own request. Several requests are needed only on a long network path, to keep the broker busy. The two cases are
+client for the next request, with all records that arrive in the meantime, instead of waiting at the broker in a request
+of its own. Several requests are needed only on a long network path, to keep the broker busy. The two cases are
 distinguished as in TCP Vegas: a request that has to wait at the broker takes longer than the quickest request.
 
 A broker with much other work gets one request at a time (rule 15 of `_core.leadership`). A second request would only
-save the round trip, which is short compared with that work. Moreover, if a leader moves, all requests in flight must be
+save the round trip, which is short compared to that work. Moreover, if a leader moves, all requests in flight must be
 refused before a batch may be sent to the new leader. Several slow responses in a row show that a broker has much other
 work. A single slow response, or a pause of the broker, affects only one response. If this client is late, responses
-arrive together. A distant broker behind a near proxy is also slow, but serves requests concurrently. To find out, a
-broker that has not given any quick response gets two requests from time to time.
+arrive together. A distant broker behind a near proxy is also slow, but serves requests concurrently. To detect this, a
+broker that has never responded quickly is sent two requests from time to time.
 
 If a compiler is available, this code is compiled through ``request_window.pxd``.
 """
@@ -31,20 +31,20 @@ Below the first value, the window may grow. Above the second, it shrinks.
 BUSY_S = 0.02
 """Seconds per request from which on a broker may have much other work."""
 SHORT_WAY = 1 / 8
-"""The round trip is short if it takes less than this fraction of the broker's time for a request."""
+"""A round trip counts as short if it takes less than this fraction of the broker's time for a request."""
 SLOW_IN_A_ROW = 2
 """Number of consecutive slow responses that show that a broker has much other work."""
 TRY_AFTER, TRY_AFTER_MOST = 8, 256
-"""Number of responses after which a broker that may be distant gets two requests again.
+"""Number of responses after which a broker that may be distant is sent two requests again.
 
 It doubles each time, up to the second value.
 """
 MANY_BYTES = 1 << 18
-"""If the full batches contain fewer bytes, they wait for the next request, which does not delay them."""
+"""Size in bytes below which full batches wait for the next request, which does not delay them."""
 LATE = 0.25
 """Weight of the latest response in `RequestWindow.served_s`."""
 INSTANT_S = 1e-6
-"""Shortest time in seconds that a response is assumed to take, because a coarse clock may show zero."""
+"""Minimum time in seconds that a response is assumed to take, because a coarse clock may show zero."""
 
 
 class RequestWindow:
@@ -76,25 +76,25 @@ class RequestWindow:
         self._was_full = False
         """True if the window has been full since its size was last changed."""
         self._answered_at = 0.0
-        """Time of the latest response. Since then, the broker has been serving the next request."""
+        """Time of the latest response, when the broker began to serve the next request."""
         self._quickest_s = float("inf")
         """Shortest time in seconds from a request to its response."""
         self._far = False
-        """True if the broker served requests concurrently when that could last be observed."""
+        """True if the broker served requests concurrently when this was last observable."""
         self._slow_in_a_row = 0
         """Number of consecutive slow responses, including the latest."""
         self._alone_for = 0
-        """Number of responses since the broker gets one request at a time."""
+        """Number of responses since the broker was limited to one request at a time."""
         self._try_after = TRY_AFTER
         self.served_s = 0.0
-        """Recent mean time in seconds that the broker takes for a request before it starts with the next."""
+        """Running mean of the seconds that the broker takes for a request before it starts the next."""
 
     def sent(self) -> None:
         """Record a request that was sent. `answered` or `lost` must follow."""
         self._under_way += 1
 
     def lost(self) -> None:
-        """Record a request that will not be answered."""
+        """Record that a request will not be answered."""
         self._under_way -= 1
 
     def answered(self, sent_at: float, now: float) -> None:
@@ -124,17 +124,17 @@ class RequestWindow:
                 self._set_depth(max(SHALLOW, self._depth - 1))
 
     def _serves_beside(self, beside_s: float, took_s: float) -> bool:
-        """Return True if the broker is distant, because it serves requests concurrently.
+        """Return True if the broker serves requests concurrently, which means that it is distant.
 
-        ``beside_s`` is the time for which this request and the previous one were both in flight. A short time proves
-        nothing.
+        ``beside_s`` is the number of seconds for which this request and the previous one were both in flight. A short
+        time proves nothing.
         """
         if beside_s > self._quickest_s / 2:
             self._far = took_s - self._quickest_s < beside_s / 2
         return self._far
 
     def _look_out(self, quick: bool) -> None:
-        """Allow two requests, if the broker is quick again or to find out if it is distant."""
+        """Allow two requests if the broker is quick again, or to find out whether it is distant."""
         self._alone_for += 1
         may_be_far = self._quickest_s > BUSY_S
         if quick:
@@ -152,8 +152,8 @@ class RequestWindow:
         """Return True if the next request should wait for a response.
 
         ``filled_bytes`` is the size of the batches that became full since the last call. They are sent immediately, so
-        a producer under load keeps its brokers busy. For a broker with much other work, this applies only from
-        `MANY_BYTES` on.
+        a producer under load keeps its brokers busy. For a broker with much other work, this applies only if they have
+        at least `MANY_BYTES`.
         """
         if filled_bytes >= (MANY_BYTES if self._depth == ALONE else 1):
             return False

@@ -1,4 +1,4 @@
-"""Decides when to send a partition's next batch, and to which broker, and when the batch expires.
+"""Schedule of batches: when to send each partition's next batch, to which broker, and when it expires.
 
 No method iterates over all partitions. A partition is examined after an event: a record, a response, a new leader or a
 timer. It is then in the ready set of its leader, or waits for its next event.
@@ -24,7 +24,7 @@ _NO_LEADER = NO_LEADER
 class Schedule:
     """The sets of sendable partitions, and the timers of batches.
 
-    Batches linger, back off after a failure, and expire (``delivery_timeout_ms``).
+    A timer ends a batch's linger time, its backoff after a failure, or its ``delivery_timeout_ms``.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Schedule:
         notify: Callable[[], None],
     ) -> None:
         self.ready: dict[int, OrderedDict[PartitionQueue, None]] = {}
-        """The sendable partitions of each leader. The partition that has waited longest comes first."""
+        """The sendable partitions of each leader, longest-waiting first."""
         self.leaderless: dict[PartitionQueue, None] = {}
         """Partitions that have records but no known leader."""
         self.flushes = 0
@@ -46,15 +46,15 @@ class Schedule:
         self._memory = memory
         self._sequencing = sequencing
         self._notify = notify
-        """Called when there is work now, or earlier than the last result of `next_at`."""
+        """Called if there is work now, or earlier than `next_at` last returned."""
         self._lingering: deque[tuple[float, PartitionQueue]] = deque()
-        """Send times of open batches, in order. If a batch is closed, its entry is ignored."""
+        """Send times of open batches, in order. The entries of closed batches are ignored."""
         self._timers: list[tuple[float, int, PartitionQueue]] = []
         """Heap of partitions to examine again. Entries whose time is not the queue's ``wake_at`` are ignored."""
         self._expiries: list[tuple[float, int, PartitionQueue]] = []
         """Heap of partitions with batches, by the earliest time at which the oldest batch may expire."""
         self._timer_count = 0
-        """Distinguishes timers with the same time."""
+        """Counter that distinguishes timers with the same time."""
 
     def _hurried(self) -> bool:
         """Return True if open batches do not linger, because of a flush or because memory is short."""
@@ -97,7 +97,7 @@ class Schedule:
                 self.evaluate(queue, now)
 
     def next_at(self) -> float | None:
-        """Return the time at which `poll` or `expired` must be called if no event occurs before, or None."""
+        """Return the time at which `poll` or `expired` must be called unless an event occurs first, or None."""
         timers = self._timers
         while timers and timers[0][2].wake_at != timers[0][0]:
             heapq.heappop(timers)
@@ -123,7 +123,7 @@ class Schedule:
                 yield batch
 
     def evaluate(self, queue: PartitionQueue, now: float) -> None:
-        """Put the partition into the right set. Must be called after any change to the partition."""
+        """Put the partition into the right set. Call this after any change to the partition."""
         node_id = self.sendable_to(queue, now)
         if node_id == queue.ready_node:
             return
@@ -134,7 +134,7 @@ class Schedule:
             self._notify()
 
     def first_unsent(self, queue: PartitionQueue) -> ProducerBatch | None:
-        """Return the first batch without a pending response, which is the only one that may be sent next."""
+        """Return the first batch that is not in flight. Only this batch may be sent next."""
         if not queue.in_flight:
             return queue.batches[0] if queue.batches else None
         for batch in queue.batches:
@@ -171,7 +171,7 @@ class Schedule:
         return leader_id
 
     def may_linger(self, node_id: int, now: float) -> bool:
-        """Return True if none of the broker's ready batches is due, and all of them can still grow."""
+        """Return True if all of the broker's ready batches can still grow and none is due."""
         partitions = self.ready.get(node_id, ())
         if self._hurried() or len(partitions) > LINGERING_PARTITIONS:
             return False
@@ -191,7 +191,7 @@ class Schedule:
         return queue
 
     def put_back(self, queue: PartitionQueue, node_id: int) -> None:
-        """Undo `pop`. The partition is the first in the ready set again."""
+        """Undo `pop`, so that the partition is first in the ready set again."""
         self._put_in(queue, node_id)
         self.ready[node_id].move_to_end(queue, last=False)
 

@@ -1,11 +1,11 @@
 """Sequence numbers of a transactional producer, and the partitions of its transaction (KIP-98, KIP-890).
 
-All partitions share the producer's epoch, so a single partition cannot restart its sequence numbers. If that becomes
+All partitions share the producer's epoch, so a single partition cannot restart its sequence numbers. If this becomes
 necessary, the transaction fails, and the next one gets a new epoch.
 
 Without KIP-890, the coordinator must add a partition to the transaction before its first batch is sent. With KIP-890,
 the first batch adds the partition: the broker asks the coordinator. If the same producer makes the broker ask again
-before the coordinator has answered, the broker returns an error. A broker therefore gets one such request at a time,
+before the coordinator has responded, the broker returns an error. A broker therefore gets one such request at a time,
 with all partitions that are ready. The brokers also take turns, because the coordinator accepts one addition at a time,
 and a broker that was refused repeats its request only 20 ms later (``add.partitions.to.txn.retry.backoff.ms``). For the
 same reason, no such request is sent until the coordinator has finished the previous transaction, if that is known.
@@ -33,7 +33,7 @@ _TOUCHES_APART_S = TOUCHES_APART_S
 
 
 class TransactionalSequencing(IdempotentSequencing):
-    """The producer id and sequence numbers of a transactional producer, and the partitions of its open transaction."""
+    """Producer id and sequence numbers of a transactional producer, and the partitions of its open transaction."""
 
     __slots__ = (
         "_touch_at",
@@ -60,13 +60,13 @@ class TransactionalSequencing(IdempotentSequencing):
         self.failed = True
         """True if no more batches of the transaction will be sent, or if no transaction is open."""
         self.written = False
-        """True if any batch of the transaction was sent, so a partition may contain it."""
+        """True if a batch of the transaction has been sent, so that a partition may contain it."""
         self.gap = False
-        """True if a batch with a sequence number was given up, so the epoch cannot be used again."""
+        """True if a batch with a sequence number was given up, which makes the epoch unusable."""
         self.held = False
-        """True while partitions wait until the coordinator has finished the previous transaction; see `release`."""
+        """True while partitions wait for the coordinator to finish the previous transaction. See `release`."""
         self.lenient = False
-        """True if the transaction goes on without a record that a call refused with an error."""
+        """True if the transaction continues without a record for which a call raised an error."""
         self.wanted: dict[PartitionQueue, None] = {}
         """Partitions that the coordinator must add to the transaction."""
         self.on_wanted: Callable[[], None] = _ignore
@@ -74,16 +74,16 @@ class TransactionalSequencing(IdempotentSequencing):
         self.on_failure: Callable[[KafkaError], None] = _ignore_error
         """Called when records of the transaction are given up."""
         self._touching: dict[int, dict[PartitionQueue, None]] = {}
-        """For each broker, the partitions whose first batch of the transaction was sent and not answered."""
+        """For each broker, the partitions whose first batch of the transaction is in flight."""
         self._waiting: dict[PartitionQueue, None] = {}
-        """Partitions that wait for the responses to such batches, or because of ``held``."""
+        """Partitions that wait for responses to such batches, or are waiting because of ``held``."""
         self._touch_at = 0.0
-        """Time from which the next broker may get a first batch although another broker has not answered."""
+        """Time from which another broker may get a first batch even if one has not responded."""
 
     # --- the transaction ----------------------------------------------------------------------------------------------
 
     def begin(self, number: int, producer_id: int, producer_epoch: int, v2: bool, held: bool = False) -> None:
-        """Start the next transaction with this producer id and epoch."""
+        """Begin the next transaction with this producer id and epoch."""
         self.assign_producer_id(producer_id, producer_epoch)
         self.transaction = number
         self.v2 = v2
@@ -118,7 +118,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return self._waited()
 
     def requested(self, node_id: int, batches: Sequence[ProducerBatch], now: float) -> None:
-        """Record that these batches are sent to a broker in one request."""
+        """Record that these batches are being sent to a broker in one request."""
         self.written = True
         if not self.v2:
             return
@@ -146,7 +146,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return waiting
 
     def forget_producer_id(self) -> None:
-        """Forget a producer id that another cluster has assigned."""
+        """Forget a producer id that was assigned by another cluster."""
         super().forget_producer_id()
         self.on_failure(ClusterIdMismatchError("the transaction began in another cluster"))
 
@@ -194,7 +194,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return same and super().surely_in_log(batch)
 
     def rejected(self, batch: ProducerBatch) -> None:
-        """Do nothing. In other producers, the sequence numbers restart here; this caller gives up the batch instead."""
+        """Do nothing. Other producers restart the sequence numbers here, but this caller gives up the batch."""
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         self.gap = True

@@ -1,7 +1,7 @@
 """Records for topics that are not in the metadata yet, from calls that do not wait.
 
-The records are kept with their arguments, in order. When the metadata contains the topic, they are put into batches
-before any call continues that was waiting for the same metadata.
+The records are kept with their arguments, in order. Once the metadata contains the topic, they are put into batches.
+This happens before calls that were waiting for the same metadata continue.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class UnknownTopics:
     def drop(self, topic: str, make_error: Callable[[str], KafkaError]) -> int:
         """Give up the records for a topic, and return their number.
 
-        ``make_error`` receives a text that says if the records may be in the log.
+        ``make_error`` receives a text that says whether the records may be in the log.
         """
         waiting = self._topics.pop(topic, None)
         if waiting is None:

@@ -1,4 +1,4 @@
-"""Calls a handler with the arguments that its parameters' names and annotations ask for."""
+"""Binding handlers' parameters to parts of a record, by their names and annotations."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ _TXN = ("txn", "transaction")
 """Names of a parameter that gets the transaction even without an annotation."""
 
 NAMES = frozenset(("record", "value", "key", "headers", *PARTS, *_TXN))
-"""Names of parameters that are recognised without an annotation."""
+"""Names of parameters that are bound even without an annotation."""
 
 
 def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handler:
     """Return a function that calls this handler with a record, and with a transaction if ``transactional``.
 
-    The handler itself is returned if it takes exactly these arguments and no ``model`` is given. ``model`` is the type
-    of the value for a handler without annotations. Raises `ConfigTypeError` for a parameter for which there is no
-    argument.
+    Returns the handler itself if it takes exactly these arguments and no ``model`` is given. ``model`` is the type of
+    the value for a handler without annotations. Raises `ConfigTypeError` for a parameter that no argument fits.
     """
     checked = checked_handler(handler)
     wanted = _parameters(handler, transactional=transactional, model=model)
@@ -67,8 +66,9 @@ def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handle
 def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) -> tuple[Handler, Callable[[Any], Any]]:
     """Return a function that calls this handler with a list, and a function that converts a record to a list item.
 
-    If ``transactional``, the first function also takes a transaction. Parameters with defaults keep these, except for a
-    transaction, because a batch has no parts such as a key. Raises `ConfigTypeError`.
+    If ``transactional``, the first function also takes a transaction. Other parameters with a default always keep it,
+    because a batch has no parts such as a key. Raises `ConfigTypeError` for a handler that cannot be called in this
+    way.
     """
     checked = checked_handler(handler)
     wanted = _parameters(handler, transactional=transactional, model=model)
@@ -95,7 +95,7 @@ def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) 
 def _taking_list(handler: Handler, txn: str | None, *, by_name: bool) -> Handler:
     """Return a function of a list and a transaction.
 
-    The transaction is passed on as the parameter ``txn``, if there is one.
+    The transaction is passed to the parameter ``txn``, if there is one.
     """
     if txn is None:
         return lambda records, *_: handler(records)
@@ -126,8 +126,8 @@ def _calling(handler: Handler, positional: Sequence[Get], named: Mapping[str, Ge
 def _parameters(handler: Handler, *, transactional: bool, model: Any) -> list[inspect.Parameter] | None:
     """Return the parameters that get an argument, with evaluated annotations. None if they are unknown.
 
-    A parameter with a default gets an argument only if its name or annotation asks for a part of the record. One that
-    has a different name gets the value if no other parameter gets the record or its value.
+    A parameter with a default gets an argument only if its name or annotation requests a part of the record. A
+    parameter of any other name gets the value, if no other parameter gets the record or its value.
     """
     try:
         found = list(signature_of(handler).parameters.values())
@@ -154,7 +154,7 @@ def _parameters(handler: Handler, *, transactional: bool, model: Any) -> list[in
     wanted: list[inspect.Parameter] = []
     for number, each in enumerate(found):
         if each.name in chosen:
-            # After a parameter that keeps its default, arguments must be passed by name.
+            # After a parameter that keeps its default, pass arguments by name.
             kind = each.kind if len(wanted) == number else inspect.Parameter.KEYWORD_ONLY
             if kind is not each.kind and each.kind is inspect.Parameter.POSITIONAL_ONLY:
                 raise ConfigTypeError(
@@ -172,7 +172,10 @@ def _given(handler: Handler) -> Collection[str]:
 
 
 def _with_annotation(parameter: inspect.Parameter, function: Any) -> inspect.Parameter:
-    """Evaluate the annotation. If it is defined only for type checkers and there is a default, it stays text."""
+    """Evaluate the annotation.
+
+    If it is defined only for type checkers and there is a default, it stays text.
+    """
     try:
         return parameter.replace(annotation=_evaluated(parameter, function))
     except ConfigTypeError:
@@ -204,7 +207,7 @@ def _accepts(handler: Handler, arguments: int) -> bool:
 def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
     """Return the annotation.
 
-    If it is defined only for type checkers and names a record or transaction, return the name.
+    If it is defined only for type checkers and names a record or transaction, returns the name.
     """
     annotation = parameter.annotation
     if not isinstance(annotation, str):
@@ -256,7 +259,7 @@ def _is_transaction(annotation: Any) -> bool:
 
 
 def _role(parameter: inspect.Parameter) -> str | None:
-    """Return "record", "txn", or the name of a part of the record. None if only the annotation asks for the value."""
+    """Return "record", "txn" or a name in `NAMES`, or None if only the annotation asks for the value."""
     kind, name = _kind(parameter.annotation), parameter.name
     if _is_record(kind) or (name == "record" and _is_free(kind)):
         return "record"
@@ -292,7 +295,7 @@ def _getter(parameter: inspect.Parameter, role: str | None, what: str, transacti
 
 
 def _content(part: str, annotation: Any, what: str, default: Any = _MISSING) -> Get:
-    """Return the function that parses this part of the record. None is replaced by the default, if there is one."""
+    """Return the function that parses this part of the record. If there is a default, it replaces None."""
     get = _raw_part(part) if annotation is _MISSING else _parsed_part(part, annotation, what, or_none=default is None)
     if default is _MISSING:
         return get

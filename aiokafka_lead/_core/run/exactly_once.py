@@ -1,4 +1,4 @@
-"""Decides which records of aborted transactions are handled again, and which become dead letters."""
+"""Deciding which records of aborted transactions are handled again, and which become dead letters."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class TransactionalProducer(Protocol):
     async def partitions_for(self, topic: str) -> frozenset[int]: ...
 
     async def _abort_refused(self) -> None:
-        """Abort a transaction that the coordinator refuses to end, because the records in it wait for that."""
+        """Abort a transaction that the coordinator refuses to end. Its records are waiting for this."""
 
     def _take_failure(self) -> KafkaError | None:
-        """Return and clear the error of a failed transaction that no caller has received."""
+        """Return the error of a failed transaction if no caller has received it, and clear it."""
         ...
 
 
@@ -50,7 +50,7 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
         raise ConfigError("exactly_once needs a Producer with a transactional_id")
     if config.dead_letter_producer is not None:
         raise ConfigError(
-            "dead_letter_producer and exactly_once exclude each other: dead letters are part of the transaction"
+            "dead_letter_producer and exactly_once cannot be combined: dead letters are part of the transaction"
         )
     if config.dead_letter_topic is not None and not producer._takes_bytes:
         raise ConfigError(
@@ -63,12 +63,12 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
 
 
 class CallTransaction:
-    """The transaction that one call of a handler receives. It knows if the call may have sent anything."""
+    """The transaction passed to one call of a handler. It tracks whether the call may have sent anything."""
 
     __slots__ = ("_before", "_outside", "_over", "_txn", "_used")
 
     def __init__(self, txn: Any, outside: Callable[[], int]) -> None:
-        """Wrap ``txn``. ``outside`` counts how often the producer was used other than through the transaction."""
+        """Wrap ``txn``. ``outside`` counts the uses of the producer other than through the transaction."""
         self._txn = txn
         self._outside = outside
         self._before = outside()
@@ -83,7 +83,7 @@ class CallTransaction:
         return getattr(self._txn, name)
 
     def _end(self) -> bool:
-        """End a call that has failed. Return True if it may have sent something."""
+        """End a call that has failed. Return True if the call may have sent anything."""
         self._over = True
         return self._used or self._outside() != self._before
 
@@ -104,26 +104,26 @@ class HandlerFailure(NamedTuple):
 
 
 class Attempts:
-    """Counts how often each record's handler has raised, across the transactions of a run."""
+    """Counts how often each record's handler has raised an exception, across the transactions of a run."""
 
     def __init__(self, config: RunConfig, backoff: Backoff, retry_topics: RetryTopics | None) -> None:
         self._config = config
         self._retry_topics = retry_topics
         self._backoff = backoff
         self._failed: dict[Place, HandlerFailure] = {}
-        """The latest failure of each record that is not committed."""
+        """The latest failure of each uncommitted record."""
         self._postponed: set[Place] = set()
         """Records that wait until a schema registry is available."""
         self._settled: set[Place] = set()
         """Failed records that will not be handled again."""
         self._alone: set[Place] = set()
-        """Records of batches that have no retries left."""
+        """Records of batches without retries left. Each is handled alone."""
 
     def judged(self, records: Sequence[Record], error: BaseException) -> list[HandlerFailure]:
         """Decide about each record of a failed call, without counting the attempt.
 
-        If the call was about several records and any of them has no retries left, each record is handled alone next.
-        This finds the record that fails, which is then the only one to become a dead letter.
+        If the call was for several records and any of them has no retries left, each record is handled alone next. This
+        identifies the failing record, so that only this record becomes a dead letter.
         """
         failures = [self._judged(record, error) for record in records]
         if len(records) > 1 and any(failure.verdict.fate != "retry" for failure in failures):
@@ -155,7 +155,7 @@ class Attempts:
         return failures[0]
 
     def is_alone(self, record: Record) -> bool:
-        """Return True if the record must be handled alone, because a batch that contained it has no retries left."""
+        """Return True if the record must be handled alone, because its batch has no retries left."""
         return _place(record) in self._alone
 
     def postponed(self, record: Record, error: BaseException) -> HandlerFailure:
@@ -164,11 +164,11 @@ class Attempts:
         return HandlerFailure(record, Verdict("retry"), error, 0)
 
     def waits(self, record: Record) -> bool:
-        """Return True if the record was postponed, and no later record was committed."""
+        """Return True if the record was postponed, and neither it nor a later record has been committed."""
         return _place(record) in self._postponed
 
     def settled(self, record: Record) -> HandlerFailure | None:
-        """Return the failure because of which the record will not be handled again, else None."""
+        """Return the failure that prevents the record from being handled again, or None."""
         if not self._settled:
             return None
         place = _place(record)
@@ -181,7 +181,7 @@ class Attempts:
         )
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Forget the records before these offsets, because they are done."""
+        """Forget the records before these offsets, because they have been committed."""
         if self._failed or self._postponed:
             ends = {tuple(tp): offset.offset for tp, offset in offsets.items()}
             self._postponed = {place for place in self._postponed if place[2] >= ends.get(place[:2], 0)}

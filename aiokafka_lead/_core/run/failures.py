@@ -24,13 +24,13 @@ QUOTING = {PYDANTIC, MSGSPEC}
 """Exceptions whose messages contain their input."""
 
 _QUOTED = re.compile(r"""(value|field) ('.*'|".*"|`.*`|-?\d+)""", re.DOTALL)
-"""Input that msgspec repeats: values that an enum does not have, and names of unknown fields."""
+"""Patterns of input in msgspec's messages: values that are not in an enum, and names of unknown fields."""
 
 
 def blamed(error: BaseException) -> BaseException:
     """Return the exception to name as the reason for a failure.
 
-    This is the only exception of a group, or the cause of a `PermanentError`, or else the exception itself.
+    This is the only exception of a group, the cause of a `PermanentError`, or otherwise the exception itself.
     """
     raised = leaves(error)
     if len(raised) == 1:
@@ -60,9 +60,9 @@ def described(error: BaseException) -> str:
 def innermost_frames(error: BaseException) -> str:
     """Return a line "file:number in function" for each of the innermost frames of a traceback.
 
-    The innermost is last.
+    The innermost frame is last.
     """
-    # Source lines are left out.
+    # Source lines are omitted.
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     return "\n".join(f"{code.co_filename}:{line} in {code.co_name}" for code, line in frames[-FRAMES:])
 

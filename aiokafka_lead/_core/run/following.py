@@ -1,4 +1,4 @@
-"""Keeps the order by key across retry topics: while a record waits there, later records of its key follow it."""
+"""Order by key across retry topics: while a record waits in one, later records of its key follow it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Undo = Callable[[], object]
 
 
 class Scan:
-    """A read of a whole retry partition, which finds its records before any of them is handled."""
+    """A read of a whole retry partition, to find its records before any of them is handled."""
 
     __slots__ = ("end", "start")
 
@@ -50,15 +50,18 @@ class _Origin(NamedTuple):
 
 
 class _Waiting:
-    """The records of one key that wait in retry topics."""
+    """The records of one key that are waiting in retry topics."""
 
     __slots__ = ("_copies", "_heap")
 
     def __init__(self) -> None:
         self._heap: list[_Origin] = []
-        """Heap of the records' origins. Some of them may not wait any longer."""
+        """Heap of the records' origins. It may include records that are no longer waiting."""
         self._copies: dict[_Origin, dict[_Place, None]] = {}
-        """The places of each record's copies, the latest last. If a member crashed, there may be more than one copy."""
+        """The places of each record's copies, the latest last.
+
+        There may be several copies after a member has crashed.
+        """
 
     def add(self, origin: _Origin, place: _Place) -> None:
         copies = self._copies.get(origin)
@@ -69,7 +72,7 @@ class _Waiting:
             copies[place] = None
 
     def remove(self, origin: _Origin, place: _Place) -> bool:
-        """Remove a copy. Return True if no record of the key is waiting any longer."""
+        """Remove a copy. Return True if no record of the key is waiting now."""
         copies = self._copies.get(origin)
         if copies is not None:
             copies.pop(place, None)
@@ -104,7 +107,7 @@ class _Family:
         self.waiting: dict[bytes, _Waiting] = {}
         """The waiting records by key."""
         self.taken_to: dict[str, int] = dict.fromkeys(names, 0)
-        """For each retry topic, the offset after the last record that was taken to be handled."""
+        """For each retry topic, the offset after the last record taken for handling."""
 
     def add(self, key: bytes, origin: _Origin, place: _Place) -> Undo:
         """Record that a record waits at this place. Return a function that undoes it."""
@@ -122,14 +125,14 @@ class _Family:
 
 
 class Following:
-    """Tracks the records in retry topics. A record may be handled only if no earlier record of its key waits there.
+    """The records in retry topics. A record may be handled only if no earlier record of its key waits there.
 
     A single member has all the information, because it owns the partition and its retry partitions, and no other member
     writes to them. A member that takes over a partition first reads the retry partitions to their ends.
 
-    If a member crashes before a commit, a record may be written twice. The record is handled once if the copies are
-    found in time. Otherwise it is handled a second time, and only the first time was in order. If a transaction is
-    aborted, the changes that it made here are undone.
+    If a member crashes before a commit, a record may be written twice. If both copies are found in time, the record is
+    handled once. Otherwise, it is handled twice, and only the first time in order. If a transaction is aborted, its
+    changes to this object are undone.
     """
 
     def __init__(self, topics: RetryTopics) -> None:
@@ -157,7 +160,7 @@ class Following:
         return found
 
     def starts_at(self, tp: TopicPartition, position: Position) -> None:
-        """Set the position at which the scan of a retry partition begins, unless it has already begun."""
+        """Set the position at which the scan of a retry partition begins, unless the scan has already begun."""
         if (scan := self._scan(tp)) is not None and scan.start is None:
             scan.start = position
 
@@ -213,7 +216,7 @@ class Following:
         """Record that a record was written to a retry topic, at this offset.
 
         Returns a function that undoes this if the transaction is aborted. Returns None if there is nothing to undo, for
-        example because the record has been read from the retry topic already.
+        example because the record has already been read from the retry topic.
         """
         family = self._family_of(record)
         if family is None or offset < family.taken_to[topic]:
@@ -221,7 +224,7 @@ class Following:
         return self._note(record, _Place(topic, offset))
 
     def finished(self, record: Record) -> Undo | None:
-        """Record that a record is done or waits elsewhere. Returns the same as `written`."""
+        """Record that a record is done or waits elsewhere. Returns a function like `written` does."""
         family, key, waiting = self._family_of(record), record.key, self._waiting(record)
         if waiting is None or family is None or key is None:
             return None
@@ -236,7 +239,7 @@ class Following:
         return self._waiting(record) is not None
 
     def is_copy(self, record: Record) -> bool:
-        """Return True if this copy need not be handled, because another copy of the same record is waiting.
+        """Return True if this copy does not have to be handled, because another copy of the same record is waiting.
 
         Of several copies, only the copy that was written last is handled.
         """
@@ -254,7 +257,7 @@ class Following:
             if latest.topic != record.topic or latest.offset > record.offset:
                 return latest.topic
             # The records of a key leave their retry topic in order, so this record was deleted, or a seek has skipped
-            # it. Records that follow it would wait for it without end.
+            # it. Otherwise, the records that follow it would wait for it forever.
             family = self._family_of(record)
             assert family is not None
             assert record.key is not None

@@ -1,4 +1,4 @@
-"""Collects records into batches, for handlers that take several records at once."""
+"""Batches of records for handlers that take several records at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .work import HandlerSlot, PartitionWork
 
 
 class _Sized(Protocol):
-    """A handler of batches."""
+    """The limits of the batches that a handler takes."""
 
     @property
     def max_records(self) -> int: ...
@@ -21,7 +21,7 @@ B = TypeVar("B", bound=_Sized)
 
 
 class Gathered(NamedTuple, Generic[B]):
-    """A batch to handle now."""
+    """A batch that is ready to be handled."""
 
     partition: PartitionWork
     by: B
@@ -30,7 +30,7 @@ class Gathered(NamedTuple, Generic[B]):
 
 
 class _Line(Generic[B]):
-    """The records of one partition that wait for a batch."""
+    """The records of one partition that are waiting for a batch."""
 
     __slots__ = ("busy", "by", "due_at", "slots")
 
@@ -44,9 +44,9 @@ class _Line(Generic[B]):
 
 
 class Gathering(Generic[B]):
-    """Collects records in the order of their partition. One batch of each partition is handled at a time.
+    """Collects each partition's records in order. At most one batch of each partition is handled at a time.
 
-    The slots of the waiting records stay occupied. Times are in monotonic seconds.
+    The slots of waiting records stay occupied. Times are in monotonic seconds.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Checks that handlers are async, as early as possible."""
+"""Checking, as early as possible, that handlers are async."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class _Placed(Protocol):
 
 
 def place_of(record: _Placed) -> str:
-    """Return a name for a record, for logs and errors.
+    """Return a name for a record in logs and errors.
 
-    The content is left out, because it is private and may be large.
+    It omits the content, which is private and may be large.
     """
     return f"the record at offset {record.offset} of {record.topic}-{record.partition}"
 
@@ -40,9 +40,9 @@ def raw_record(record: Any) -> Any:
 
 RESERVE_SHARE = 0.25
 RESERVE_S = 2.0
-"""Part of a stop's time that is reserved for the last commit and for leaving the group.
+"""Maximum number of seconds of a stop that are reserved for the last commit and for leaving the group.
 
-It is a share of the time, up to a maximum.
+The reserved time is the fraction `RESERVE_SHARE` of the stop's time, up to this maximum.
 """
 
 
@@ -89,11 +89,11 @@ def checked_handler(handler: Handler) -> Handler:
 
 
 _LOADS = ("LOAD_CONST", "LOAD_COMMON_CONSTANT")
-"""Instructions that load the None of a return statement. In Python 3.15, it is a common constant."""
+"""Instructions that load the None of a return statement. Python 3.15 loads it as a common constant."""
 
 
 def _returns_nothing(function: FunctionType) -> bool:
-    """Return True if a plain function always returns None, as a coroutine function does that lacks its ``async``."""
+    """Return True if a plain function always returns None, like a coroutine function whose ``async`` is missing."""
     loads_none = False
     for instruction in dis.get_instructions(function):
         match instruction.opname:

@@ -31,14 +31,14 @@ RETRY_HEADERS = tuple(
 )
 """Headers that a record in a retry topic has in addition to its own headers. All are UTF-8 text.
 
-They contain the place and time of the original record, the number of attempts, the number of delays because of its
+They contain the place and time of the original record, the number of attempts, the number of delays caused by its
 failures, the time of the next attempt (Unix time in milliseconds), and the class and message of the first exception (at
 most 2,000 characters). A record that only follows an earlier record of its key has no exception until it fails itself,
 and is due after that record.
 """
 
 RETRY_TOPIC_CONFIG = {"message.timestamp.type": "LogAppendTime"}
-"""Configuration of new retry topics. Delays count from the broker's time instead of the sender's."""
+"""Configuration of new retry topics. Delays start at the broker's time instead of the sender's."""
 
 _ADDED = frozenset(RETRY_HEADERS)
 _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DELAYS, _DUE, _EXCEPTION, _MESSAGE = RETRY_HEADERS
@@ -46,7 +46,7 @@ _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DELAYS, _DUE, _EXCEPTION, _
 MESSAGE_CHARACTERS = 2_000
 
 TOLERANCE_MS = 5_000
-"""Accepted difference between clocks in milliseconds."""
+"""Tolerated difference between clocks in milliseconds."""
 
 
 class Letter(NamedTuple):
@@ -57,14 +57,14 @@ class Letter(NamedTuple):
     key: Any
     partition: int
     timestamp_ms: None
-    """None, which stands for the time at which the record is sent."""
+    """Always None, which means the time at which the record is sent."""
     headers: list[Header]
 
 
 class RetryTopics:
     """The retry topics of a group.
 
-    There is one for each topic that the group reads and each delay, with the same number of partitions as the topic.
+    Each topic that the group reads has one for each delay, with the same number of partitions.
     """
 
     def __init__(self, group_id: str, delays: Sequence[Delay]) -> None:
@@ -109,12 +109,12 @@ class RetryTopics:
     def offset(self, record: Record) -> int:
         """Return the record's offset in its original partition.
 
-        If the headers lack it, return the offset in the retry topic.
+        If the headers do not contain it, returns the offset in the retry topic.
         """
         return self._number(record, _OFFSET, record.offset)
 
     def timestamp_ms(self, record: Record) -> int:
-        """Return the timestamp of the original record, or -1 if the headers lack it."""
+        """Return the timestamp of the original record, or -1 if the headers do not contain it."""
         return self._number(record, _TIMESTAMP, -1 if record.topic in self else record.timestamp_ms)
 
     def _number(self, record: Record, name: str, default: int) -> int:
@@ -131,8 +131,8 @@ class RetryTopics:
     def origin(self, record: Record) -> Record:
         """Return the original record. Raises `RecordDeserializationError` if the headers do not contain its place.
 
-        Raises `DropRecordError` for a record of another group. For example, the topic "a.b" of the group "c" has the
-        same retry topics as the topic "a" of the group "b.c".
+        Raises `DropRecordError` for another group's record. For example, the topic "a.b" of the group "c" has the same
+        retry topics as the topic "a" of the group "b.c".
         """
         if record.topic not in self._levels:
             return record
@@ -149,7 +149,7 @@ class RetryTopics:
             return record
 
     def sent(self, record: Record, verdict: Verdict, error: BaseException | None, attempts: int, now: float) -> Letter:
-        """Return the record to send to a retry topic according to the verdict. ``now`` is Unix time."""
+        """Return the record to send to a retry topic, as decided by the verdict. ``now`` is Unix time."""
         if verdict.behind is not None:
             return self.follower(record, verdict.behind)
         assert verdict.delay is not None
@@ -185,8 +185,8 @@ class RetryTopics:
     def due_ms(self, record: Record, now_ms: float) -> float:
         """Return the time at which a record in a retry topic is due, in Unix time in milliseconds.
 
-        If the time is later than the topic's delay allows, the sender's clock is ahead of the local clock. Such a
-        record is due now, because it would delay all records behind it.
+        If this time is later than the topic's delay allows, the sender's clock is ahead of the local clock. Such a
+        record is due now, because otherwise it would delay all records behind it.
         """
         said = self._number(record, _DUE, -1)
         if said == 0:
@@ -197,7 +197,7 @@ class RetryTopics:
         return due if due <= now_ms + delay_ms + TOLERANCE_MS else 0.0
 
     def _parted(self, record: Record) -> tuple[Sequence[Header], Mapping[str, bytes]]:
-        """Return the headers of the original record, and those that were added for its current retry topic.
+        """Return the headers of the original record, and the headers added for its current retry topic.
 
         The added headers begin with the last "retry.topic", and a tracer's headers may follow. The original record may
         have headers of the same names, for example if another program copied it from a retry topic.
@@ -234,7 +234,7 @@ class RetryTopics:
 
 
 def _place(record: Record, said: Mapping[str, bytes]) -> tuple[Header, Header, Header, Header]:
-    """Return headers with the place and time of the original record, from its own headers if possible."""
+    """Return headers that describe the place and time of the original record, from its own headers if possible."""
     return (
         (_TOPIC, said.get(_TOPIC) or _encoded(record.topic)),
         (_PARTITION, said.get(_PARTITION) or b"%d" % record.partition),

@@ -1,4 +1,4 @@
-"""Defaults and checks of the options in `config.run`, and the decision about a record whose handler has failed."""
+"""Defaults and checks of the options in `config.run`, and the verdict on a record whose handler has failed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Fate = Literal["retry", "later", "dead_letter", "skip", "drop", "reject", "raise
 - "later": it waits in a retry topic.
 - "dead_letter": it is sent to the dead-letter topic.
 - "skip": it counts as done, because it cannot be read.
-- "drop": it counts as done, because its handler says so.
+- "drop": it counts as done, because its handler has dropped it.
 - "reject": it is rejected in a share group.
 - "raise": it ends the run.
 """
@@ -55,9 +55,9 @@ class Verdict(NamedTuple):
     delay: Delay | None = None
     """The delay of the retry topic in which the record waits."""
     behind: str | None = None
-    """The retry topic in which the record waits without having been handled, behind an earlier record of its key."""
+    """The retry topic in which the record waits behind an earlier record of its key, without having been handled."""
     wait_s: float | None = None
-    """Seconds until the record is handled again after an outage of a schema registry. None stands for its backoff."""
+    """Seconds until the record is handled again after an outage of a schema registry. None means its backoff."""
     failure: Exception | None = None
     """The error that ends the run."""
 
@@ -104,7 +104,7 @@ def delays(name: str, value: Any) -> tuple[Delay, ...]:
 
 
 class HandlingConfig(Checked):
-    """The options of `HandlingOptions` after they were checked, and two that each kind of consumer defines."""
+    """The checked options of `HandlingOptions`, and two that each type of consumer defines."""
 
     concurrency: int = option(64, integer(1))
     retries: int = option(3, integer(0))
@@ -135,7 +135,7 @@ class HandlingConfig(Checked):
         return self.stop_on_signals or self.health_port is not None
 
     def verdict(self, error: BaseException, attempts: int, delays: int = 0) -> Verdict:
-        """Return the decision about a record whose handler has raised this exception for the ``attempts``-th time.
+        """Return the decision about a record whose handler has raised this exception in its ``attempts``-th attempt.
 
         ``delays`` is the number of retry topics in which the record has waited because of its own failures. If
         ``retry_delay`` raises an exception, it becomes the ``failure``.
@@ -158,15 +158,15 @@ class HandlingConfig(Checked):
 
     @property
     def given_up(self) -> Verdict:
-        """The decision about a record that is not handled again."""
+        """The decision about a record that will not be handled again."""
         return Verdict(self._given_up)
 
     def _delay(self, error: BaseException, attempts: int, delays: int) -> Delay | None:
-        """Return the delay of the retry topic in which the record waits next, or None."""
+        """Return the delay of the retry topic in which the record waits next, or None if it waits in none."""
         return None
 
     def _may_help(self, error: BaseException, raised: Sequence[BaseException]) -> bool:
-        """Return True if a retry may help."""
+        """Return True if the exception is worth a retry."""
         wanted = self.retry_on
         return wanted is None or isinstance(error, wanted) or all(isinstance(each, wanted) for each in raised)
 
@@ -192,7 +192,7 @@ class HandlingConfig(Checked):
 
 
 class RunConfig(HandlingConfig):
-    """The options of `RunOptions` after they were checked."""
+    """The checked options of `RunOptions`."""
 
     order: Order = option("key", one_of("key", "partition", "none"))
     max_in_hand: int = option(10_000, integer(1))

@@ -1,4 +1,4 @@
-"""Decides which records of a partition have to wait for others."""
+"""Order of handling: which records of a partition have to wait for others."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ class Lanes:
         self.line: deque[Record] = deque()
         """The partition's next records, in offset order."""
         self.heavy: dict[int, int] = {}
-        """The weights above 1, by offset."""
+        """Weights greater than 1, by offset."""
         self.ready: deque[Record] = deque()
-        """Pending records that may be handled now. A record that is removed is later put back, or is `finished`."""
+        """Pending records that may be handled now. A removed record is later put back or `finished`."""
         self.aside: deque[Record] = deque()
-        """The same for records that are handled again, and for keys that have taken more than their share of time."""
+        """Like ``ready``, for records that are handled again, and for keys that have used more than their share of
+        time.
+        """
         self.pending: dict[int, int] = {}
-        """Weights of the records that have left `line` and are not done, by offset in ascending order."""
+        """Weights of the records that have left `line` and are not done, by offset, in ascending order."""
 
     def add(self, records: list[Record], weights: list[int] | None) -> None:
         """Append the partition's next records. If ``weights`` is None, each weighs 1."""
@@ -49,23 +51,23 @@ class Lanes:
         return bool(self.ready or self.line)
 
     def next(self) -> Record | None:
-        """Remove and return the first record of `line` that need not wait."""
+        """Remove and return the first record of `line` that does not have to wait."""
         return self.line.popleft() if self.line else None
 
     def hold(self, record: Record) -> None:
-        """Keep the last record from `next` as pending, because it is still being handled while others are taken."""
+        """Keep the last record from `next` as pending, because other records are taken while it is being handled."""
         self._remember(record)
 
     def passed(self, record: Record) -> int:
-        """Record that the last record from `next` is done without `hold`. Return its weight."""
+        """Record that the last record from `next` is done, for which `hold` was not called. Return its weight."""
         return self.heavy.pop(record.offset, 1) if self.heavy else 1
 
     def finished(self, record: Record) -> int:
-        """Record that a held record is done. Return its weight, or 0 if it was given up meanwhile."""
+        """Record that a held record is done. Return its weight, or 0 if it has been given up."""
         return self.pending.pop(record.offset, 0)
 
     def spent(self, record: Record, seconds: float, now: float) -> None:
-        """Record the time that the handler of a held record has taken so far."""
+        """Record the seconds that the handler of a held record has taken so far."""
 
     def _remember(self, record: Record) -> None:
         offset = record.offset
@@ -82,7 +84,7 @@ class Lanes:
         return self.line[0].offset if self.line else -1
 
     def cut(self, end: int) -> tuple[int, int]:
-        """Drop the records after the last one that was started. ``end`` is the offset after all records.
+        """Drop the records after the last one whose handling has begun. ``end`` is the offset after all records.
 
         Returns the weight of the dropped records, and the offset of the first one, or ``end`` if there are none.
         """
@@ -93,7 +95,7 @@ class Lanes:
         return weight, first
 
     def bar(self, first: int) -> None:
-        """Start no more records from this offset on. Waiting records stay in hand."""
+        """Handle no more records from this offset on. Waiting records stay in hand."""
         for waiting in (self.ready, self.aside):
             kept = [record for record in waiting if record.offset < first]
             waiting.clear()
@@ -113,14 +115,14 @@ class Lanes:
 SHARE_S = 0.2
 """Seconds of handler time that one key may use within `WINDOW_S`, or within two such windows.
 
-After that, its records wait apart from others. Otherwise, they would get a handler in each of their turns, however many
-other keys there are.
+After that, its records wait aside. Otherwise, they would get a handler at every turn, regardless of the number of other
+keys.
 """
 
 WINDOW_S = 2.0
 
 LEAST_S = 0.001
-"""Times shorter than this, in seconds, are not counted, which saves memory.
+"""Time in seconds below which handler time is not counted, to save memory.
 
 Fast handlers do not delay other records.
 """
@@ -134,9 +136,9 @@ class KeyLanes(Lanes):
     def __init__(self) -> None:
         Lanes.__init__(self)
         self._begun = -1
-        """Offset of the last record that has left `line` to be handled, or of a later record that is done."""
+        """Offset of the last record that has left `line` for handling, or of a later record that is done."""
         self._waiting: dict[bytes, deque[Record] | None] = {}
-        """The records that wait behind the held record of the same key. None if there are none."""
+        """The records waiting behind the held record of each key, or None if there are none."""
         self._spent: dict[bytes, float] = {}
         """Seconds of handler time in the current window, by key."""
         self._before: dict[bytes, float] = {}
@@ -144,7 +146,7 @@ class KeyLanes(Lanes):
         self._until = 0.0
         """End of the current window."""
         self._slow: set[bytes] = set()
-        """Keys that have taken more than their share of time."""
+        """Keys that have used more than their share of time."""
 
     def next(self) -> Record | None:
         line, waiting = self.line, self._waiting

@@ -1,4 +1,4 @@
-"""Parses a record's bytes as the type of a handler's annotation."""
+"""Parsing a record's bytes as the type of a handler's annotation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
             encoding = json.detect_encoding(content)
             if encoding == "utf-8":
                 raise
-            # The bytes are UTF-16 or have a byte order mark. json reads these, but the libraries do not.
+            # The bytes are UTF-16 or have a byte order mark. json accepts these, but the libraries do not.
             return from_json(content.decode(encoding).encode())
 
     return parse
@@ -69,7 +69,7 @@ def without_none(kind: Any) -> Any:
 
 
 def _or_none(parse: Parse, *, is_text: bool) -> Parse:
-    """Return the parser for a type or None. None is a missing part of the record, or null in JSON."""
+    """Return the parser for a type or None. A missing part of the record, or null in JSON, becomes None."""
 
     def parse_or_none(content: Any) -> Any:
         if content is None:

@@ -1,4 +1,4 @@
-"""Limits the time for which `run` tolerates brokers that refuse requests, or a schema registry that is unavailable."""
+"""Time limits for brokers that refuse requests of `run`, and for a schema registry that is unavailable."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ REFUSALS = (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
-"""Errors that may go away: a broker that has just started may not have loaded its users and ACLs yet."""
+"""Errors that may be temporary, because a broker that has just started may not have loaded its users and ACLs yet."""
 
 CALM_S = 10.0
-"""Seconds without a refusal after which the refusals are considered past.
+"""Seconds without a refusal after which the refusals count as past.
 
 Refused requests, including heartbeats, are retried more often than that.
 """
 
 
 class Refusals:
-    """Tolerates brokers' refusals in one run, from the first until there was none for `CALM_S`.
+    """Tolerates brokers' refusals in one run, from the first one until there has been none for `CALM_S`.
 
     Times are in monotonic seconds.
     """
 
     def __init__(self, patience_ms: float, config: ClientConfig, log: ClientLog) -> None:
-        """Start without refusals. They are tolerated for ``patience_ms``; 0 tolerates none."""
+        """Start without refusals. They are tolerated for ``patience_ms``. 0 tolerates none."""
         self._patience_s = patience_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._log = log
@@ -87,7 +87,10 @@ class Refusals:
             self._count = 0
 
     def look_ms(self, most_ms: float, now: float) -> float:
-        """Return the milliseconds to wait for records. The wait ends at the latest when the refusals count as past."""
+        """Return the milliseconds to wait for records.
+
+        The wait ends no later than the time at which the refusals count as past.
+        """
         return min(most_ms, max(0.0, self._latest + CALM_S - now) * 1000) if self._count else most_ms
 
     def problem(self, now: float) -> str | None:
@@ -98,7 +101,7 @@ class Refusals:
 
 
 class Outages:
-    """Tolerates a schema registry that is unavailable. Records wait for it, and are retried any number of times.
+    """Tolerates a schema registry that is unavailable. Records wait for it and are retried any number of times.
 
     Times are in monotonic seconds.
     """
@@ -106,9 +109,9 @@ class Outages:
     def __init__(
         self, patience_ms: float | None, config: ClientConfig, log: ClientLog, waits: Callable[[Any], bool]
     ) -> None:
-        """Start without an outage. An outage is tolerated for ``patience_ms``; None sets no limit.
+        """Start without an outage. An outage is tolerated for ``patience_ms``. None means no limit.
 
-        ``waits`` returns True for a record that is in hand and not being handled.
+        ``waits`` returns True for a record that is in hand but not being handled.
         """
         self._patience_s = math.inf if patience_ms is None else patience_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, max(config.retry_backoff_max_ms, TRIES_APART_MS))
@@ -121,9 +124,9 @@ class Outages:
         self._text = ""
 
     def bear(self, record: Any, error: BaseException, now: float) -> float | None:
-        """Record that a record waits, and return the seconds until all waiting records are retried.
+        """Record that a record is waiting, and return the seconds until all waiting records are retried.
 
-        Returns None if the outage has lasted longer than it is tolerated, so the run must end with ``error``.
+        Returns None if the outage has lasted longer than tolerated. The run must then end with ``error``.
         """
         self.passed(now)
         if not self._waiting:
@@ -141,7 +144,7 @@ class Outages:
         return min(self._next_at, until) - now
 
     def passed(self, now: float) -> None:
-        """If no record is waiting any longer, log the end of the outage."""
+        """Log the end of the outage if no record is waiting for it."""
         if self._waiting and not any(map(self._waits, self._waiting)):
             self._waiting = []
             self._log.warning("records no longer wait for a schema registry, after %.1f s", now - self._since)
@@ -155,11 +158,11 @@ class Outages:
 
 
 TRIES_APART_MS = 5_000.0
-"""Lower bound in milliseconds for the longest backoff between attempts."""
+"""Minimum in milliseconds of the longest backoff between attempts."""
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return True if a record could not be read, or its handler could not send, because of a schema registry.
+    """Return True if a schema registry has prevented a record from being read, or its handler from sending.
 
     The record and its handler may be fine, so the attempt does not count.
     """

@@ -1,4 +1,4 @@
-"""Records that are handled again after their handler has raised: their delays, and their share of the handlers."""
+"""Records that are handled again after an exception: their delays, and their share of the handlers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..backoff import Backoff
 Record = ConsumerRecord[Any, Any]
 
 TURNS = 10
-"""If there is a single handler, the number of records among which both kinds get their shares."""
+"""With a single handler, number of records among which both kinds of records get their shares."""
 
 
 class _Partition(Protocol):
-    """A partition with records in hand; see `PartitionWork`."""
+    """A partition with records in hand (see `PartitionWork`)."""
 
     @property
     def attempts(self) -> dict[int, int]:
@@ -30,8 +30,8 @@ P = TypeVar("P", bound=_Partition)
 class Retries(Generic[P]):
     """Counts each record's attempts, and keeps the record until its backoff has ended.
 
-    A waiting record stays in hand, so no commit passes it. It blocks its lane: its key with the order "key", its
-    partition with the order "partition". It occupies no handler.
+    A waiting record stays in hand, so no commit passes it. It occupies no handler. It blocks its lane, which is its key
+    with the order "key", and its partition with the order "partition".
     """
 
     def __init__(self, backoff: Backoff) -> None:
@@ -41,7 +41,7 @@ class Retries(Generic[P]):
         self._sequence = count()
 
     def attempt(self, partition: P, record: Record, *, counts: bool) -> int:
-        """Return the number of the record's attempts. If ``counts``, the handler's failure is counted first."""
+        """Return the number of the record's attempts. With ``counts``, the handler's failure is counted first."""
         attempts = partition.attempts[record.offset] = partition.attempts.get(record.offset, 0) + counts
         return attempts
 
@@ -65,15 +65,15 @@ class Retries(Generic[P]):
 
 
 class Shares:
-    """Decides which kind of record is next: a fresh one, or one that waits aside.
+    """Decides whether the next record is a fresh one or one that waits aside.
 
     While both kinds are waiting, each has its part of the handlers, at least one. A kind without waiting records leaves
-    its handlers to the other kind, and gets them back one by one as they finish. A single handler takes both kinds in
-    turn.
+    its handlers to the other kind, and gets them back one by one as they finish. A single handler alternates between
+    both kinds.
     """
 
     def __init__(self, concurrency: int, share: float) -> None:
-        """Start with idle handlers. ``share``, from 0 to 1, is the part of them for records that wait aside."""
+        """Start with idle handlers. ``share``, from 0 to 1, is the fraction of them for records that wait aside."""
         self._single = concurrency == 1
         parts = TURNS if self._single else concurrency
         self._most = max(1, min(round(parts * share), parts - 1))

@@ -1,4 +1,4 @@
-"""Routes from topics to handlers, and from the results of handlers to records."""
+"""Routes from topics to handlers, and from handlers' results to outgoing records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Route(NamedTuple):
     key: Callable[[Any], str | bytes | None] | None = None
     in_thread: bool = False
     max_records: int | None = None
-    """Maximum number of records in a batch. None if the handler takes single records."""
+    """Maximum number of records in a batch, or None if the handler takes single records."""
     max_wait_ms: float = 100
 
 
@@ -52,7 +52,7 @@ def checked_route(route: Route) -> Route:
 
 
 def _is_done_when_called(function: Any) -> bool:
-    """Return False if a call of the function only creates an object that runs later."""
+    """Return False if a call of the function only creates an object that runs later, such as a generator."""
     return not (
         inspect.iscoroutinefunction(function)
         or inspect.isgeneratorfunction(function)
@@ -74,7 +74,7 @@ def check_topics(routes: Mapping[str | None, Route], read: Iterable[str]) -> Non
 def outgoing(route: Route, result: Any, key: Any, *, as_bytes: bool) -> Iterator[tuple[Any, Any]]:
     """Yield the value and the key of each record to send for a handler's result.
 
-    ``key`` is the handled record's key.
+    ``key`` is the key of the handled record.
     """
     if result is None:
         return
@@ -103,7 +103,7 @@ def encoded(content: Any) -> bytes | None:
 
 
 def _plain(content: Any) -> Any:
-    """Return content that the json module accepts, and from which handlers can read the same type."""
+    """Return content that the json module accepts, and from which handlers can parse the same type."""
     if hasattr(content, "model_dump"):
         return content.model_dump(mode="json", by_alias=True)
     if hasattr(content, "__pydantic_serializer__"):

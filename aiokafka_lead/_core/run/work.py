@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]
 
 TAKE_AT_ONCE = 2048
-"""Maximum number of records to take at once. Enough to make taking cheap, but few enough if the records are large."""
+"""Maximum number of records to take at once.
+
+It is large enough to make taking cheap, and small enough for large records.
+"""
 
 RUN = 8
 """Number of records of a partition to handle in one turn."""
@@ -51,17 +54,17 @@ class PartitionWork:
 
     def __init__(self, state: PartitionState, start: Position, order: Order, is_retry: bool) -> None:
         self.is_retry = is_retry
-        """True if the partition belongs to a retry topic, so all its records are retries."""
+        """True if the partition belongs to a retry topic. All its records are then retries."""
         self.state = state
         """The assignment to which the records belong."""
         self.lanes: Lanes = lanes_for(order)
         self.progress = Progress(start, self.lanes)
         self.committed = start
-        """The position that the group has committed, as far as is known."""
+        """The position that the group is known to have committed."""
         self.attempts: dict[int, int] = {}
-        """Number of times that the handler has raised, for each record in hand, by offset."""
+        """For each record in hand, by offset, the number of times that its handler has raised an exception."""
         self.handled = 0
-        """Number of the partition's records that handlers are processing."""
+        """Number of the partition's records that are being handled."""
         self.queued = False
         """True while the partition is in `Work.turns`."""
         self.queued_aside = False
@@ -73,23 +76,23 @@ class PartitionWork:
         self.cut = False
         """True if a record that was taken will not be handled."""
         self.resume_at = -1
-        """If taking has stopped, the number of records in hand at which it continues. Otherwise -1."""
+        """Number of records in hand at which taking continues after it has stopped, otherwise -1."""
 
 
 class HandlerSlot:
-    """Holds the record that one handler processes. Only `Work` modifies it."""
+    """A handler's place for one record. Only `Work` modifies it."""
 
     __slots__ = ("aside", "began_at", "partition", "record")
 
     def __init__(self) -> None:
         self.aside = False
-        """True if the record is a retry, or belongs to a key that has taken more than its share of time."""
+        """True if the record is a retry, or belongs to a key that has used more than its share of time."""
         self.began_at = -1.0
-        """Time at which the record was given to the handler. -1 while it is the last record taken."""
+        """Time at which the record was passed to the handler, or -1 while it is the last record taken."""
         self.partition: PartitionWork | None = None
-        """The partition of the record, or None without a record."""
+        """The partition of the record, or None if there is no record."""
         self.record: Record | None = None
-        """The current record, or the last one."""
+        """The current record, or the previous one if there is none."""
 
     @property
     def busy(self) -> bool:
@@ -100,16 +103,16 @@ class HandlerSlot:
 class Work:
     """The records in hand of a run, over all partitions. The partitions take turns.
 
-    The records in hand together weigh about ``max_in_hand`` at most. A record weighs 1, plus 1 for each
-    ``max_in_hand_bytes / max_in_hand`` bytes, so both options are respected. Each partition has a share of this limit,
-    for its records in hand and for the offsets from its first unfinished record on. A partition that is stuck, or has
-    records that wait for a retry, therefore does not block other partitions.
+    The total weight of the records in hand is at most about ``max_in_hand``. A record weighs 1, plus 1 for each
+    ``max_in_hand_bytes / max_in_hand`` bytes, so that both options are respected. Each partition has a share of this
+    limit, for its records in hand and for the offsets from its first unfinished record on. A partition that is stuck,
+    or has records that wait for a retry, therefore does not block other partitions.
 
-    Retries, and records of keys that have taken more than their share of time, wait in a separate queue. While both
-    queues have records, each has a part of the handlers (see `Shares`).
+    Retries, and records of keys that have used more than their share of time, wait in a separate queue. While both
+    queues contain records, each has a share of the handlers (see `Shares`).
 
-    A handler that never waits is done before the next record is taken. Until then, the last record taken is ``_fresh``,
-    and needs almost no bookkeeping. Every method except `take` and `finished` first settles it.
+    A handler that never waits is done before the next record is taken. Until then, the last record taken is kept as
+    ``_fresh``, with almost no bookkeeping. Every method except `take` and `finished` settles it first.
 
     As a container, a `Work` contains the partitions from which records may be taken now.
     """
@@ -145,23 +148,23 @@ class Work:
         self._unit_bytes = max(1, config.max_in_hand_bytes // config.max_in_hand)
         self._positions = positions
         self._on_room = on_room
-        """Called when more records can be taken than before."""
+        """Called when more records can be taken."""
         self._on_calm = on_calm
         """Called when the last handler of a closed partition has ended."""
         self._wanted_room = -1
         """The weight in hand at which a waiting task is notified, or -1 if no task is waiting."""
         self._mean_weight = 8.0
-        """Mean weight of the records taken last. The initial value makes the first takes small."""
+        """Mean weight of the records taken last. It starts high, so that few records are taken at first."""
         self.in_hand = 0
         """Weight of all unfinished records."""
         self.turns: deque[PartitionWork] = deque()
         """Partitions that have records to handle."""
         self.aside: deque[PartitionWork] = deque()
-        """Partitions that have retries, or records of slow keys, to handle."""
+        """Partitions that have retries or records of slow keys to handle."""
         self._left = RUN
         """Number of records that the first partition in ``turns`` may still handle in its turn."""
         self._fresh: Record | None = None
-        """The record taken last, or None if it was settled."""
+        """The record taken last, or None if it has been settled."""
         self._fresh_in: PartitionWork | None = None
         """The partition of ``_fresh``."""
         self._fresh_slot: HandlerSlot | None = None
@@ -172,7 +175,7 @@ class Work:
         return iter(self._partitions.values())
 
     def slot(self) -> HandlerSlot:
-        """Return a slot for one more worker."""
+        """Return a slot for an additional worker."""
         return HandlerSlot()
 
     def get(self, tp: TopicPartition) -> PartitionWork | None:
@@ -187,7 +190,7 @@ class Work:
         if partition is None:
             return True
         if partition.closed:
-            return not self._positions.owns(partition.state)  # True if it was assigned again
+            return not self._positions.owns(partition.state)  # True if it has been assigned again
         self._settle()
         if self._has_share(partition):
             return True
@@ -209,14 +212,14 @@ class Work:
     def room(self) -> int:
         """Return the number of records that may be taken now.
 
-        The number is at most half a partition's share, because all of them may belong to one partition. While no record
-        is in hand, it is at least 1, because the run would stop if the next record weighed more than the limit.
+        It is at most half of a partition's share, because all of them may belong to one partition. It is at least 1
+        while no record is in hand. Otherwise, the run would stop at a record that weighs more than the limit.
         """
         room = min(TAKE_AT_ONCE, self._half_share(), int((self._limit - self.in_hand) / self._mean_weight))
         return room if self.in_hand else max(1, room)
 
     def wait_for_room(self) -> None:
-        """Call ``on_room`` once a quarter of the weight in hand is finished."""
+        """Call ``on_room`` once a quarter of the weight in hand has been finished."""
         self._wanted_room = self.in_hand * 3 // 4
 
     def wait_for_all(self) -> bool:
@@ -226,7 +229,7 @@ class Work:
         return not self.in_hand
 
     def add(self, state: PartitionState, records: list[Record], end: Position) -> None:
-        """Take the partition's next records in hand. The partition continues at ``end``."""
+        """Add the partition's next records to those in hand. The partition continues at ``end``."""
         self._settle()
         partition = self._partition_for(state, records[0])
         weights = self._weights(records)
@@ -241,7 +244,7 @@ class Work:
         tp = state.tp
         partition = self._partitions.get(tp)
         if partition is None or partition.state is not state or first.offset < partition.progress.end.offset:
-            # The partition was assigned again, or moved back by a seek.
+            # The partition has been assigned again, or moved back by a seek.
             if partition is not None:
                 self.drop(partition)
             order = self._order if self._order_of is None else self._order_of(tp.topic)
@@ -260,12 +263,12 @@ class Work:
     # --- handling records --------------------------------------------------------------------------------------------
 
     def take(self, slot: HandlerSlot) -> Record | None:
-        """Put the next record to handle into ``slot`` and return it, or return None."""
+        """Put the next record to handle into ``slot``. Return it, or None if there is none."""
         turns = self.turns
         if self._fresh is not None:
             self._settle()
             if turns and turns[0] is self._fresh_in:
-                self._end_turn(turns[0])  # Handlers take time, so each partition gets its share of them.
+                self._end_turn(turns[0])  # Handlers take time, so limit each partition to its share of them.
         if self.aside and (not turns or self._shares.aside_is_next()) and self._take_aside(slot):
             return slot.record
         while turns:
@@ -323,8 +326,7 @@ class Work:
     def _end_turn(self, partition: PartitionWork) -> None:
         """End this partition's turn.
 
-        If the partition has a record that can be handled before any other record is finished, it gets another turn
-        after the other partitions.
+        If it has another record that can be handled now, it gets another turn after the other partitions.
         """
         self._left = RUN
         self.turns.popleft()
@@ -336,7 +338,7 @@ class Work:
             self._queue(partition)
 
     def _settle(self) -> None:
-        """Hold the record taken last, because its handler is waiting and other work happens before it ends."""
+        """Hold the record taken last, because its handler is waiting and other work happens first."""
         record, partition = self._fresh, self._fresh_in
         if record is not None and partition is not None:
             self._fresh = None
@@ -377,7 +379,7 @@ class Work:
             partition.resume_at = -1
             self._on_room()
         elif partition.resume_at >= partition.lanes.count():
-            partition.resume_at = 0  # it is too far ahead of its first record, and waits for that record
+            partition.resume_at = 0  # it is too far ahead of its first unfinished record, and waits for that
 
     def passed_on(self, slot: HandlerSlot) -> None:
         """Record that the handler in this slot has ended, although its record is not done."""
@@ -386,7 +388,7 @@ class Work:
             self._stop_clock(slot)
 
     def _stop_clock(self, slot: HandlerSlot) -> None:
-        """Count the time that the slot's handler took. Another handler of its kind may now start."""
+        """Count the time that the slot's handler has taken. Another handler of its kind may now start."""
         now, partition, record = self._clock(), slot.partition, slot.record
         assert partition is not None
         assert record is not None
@@ -405,7 +407,7 @@ class Work:
         partition.handled -= 1
         if partition.closed:
             assert slot.record is not None
-            # Later records will be delivered again, whether they were handled or not.
+            # Later records will be delivered again, even if they have been handled.
             partition.lanes.bar(slot.record.offset)
             self._came_back(partition)
 
@@ -419,7 +421,7 @@ class Work:
             self._on_calm()
 
     def in_line(self, partition: PartitionWork) -> bool:
-        """Return True if a record of a closed partition will be handled as soon as a handler is free."""
+        """Return True if a closed partition has a record that will be handled as soon as a handler is free."""
         return not partition.shut and bool(partition.lanes.available() or partition.lanes.aside)
 
     def again(self, partition: PartitionWork, record: Record) -> None:
@@ -429,7 +431,7 @@ class Work:
             self._queue(partition)
 
     def _queue(self, partition: PartitionWork) -> None:
-        """Let the partition take turns, if it has records to handle."""
+        """Let the partition take turns if it has records to handle."""
         if partition.shut:
             return
         if not partition.queued and not partition.is_retry and partition.lanes.available():
@@ -444,7 +446,7 @@ class Work:
         return bool(lanes.aside) or (partition.is_retry and lanes.available())
 
     def _unqueue(self, partition: PartitionWork) -> None:
-        """End the turns of a partition that is shut, or has no records to handle."""
+        """End the turns of a partition that is shut or has no records to handle."""
         if partition.queued and (partition.shut or not partition.lanes.available()):
             partition.queued = False
             self.turns.remove(partition)
@@ -455,10 +457,10 @@ class Work:
     # --- giving up partitions ----------------------------------------------------------------------------------------
 
     def wind_up(self, partition: PartitionWork) -> None:
-        """Take no more records of the partition, and start no record after those that were started.
+        """Take no more records of the partition, and handle no record after those already started.
 
         A commit never passes an unfinished record, because all records after it are delivered again. It is therefore
-        useful to handle the records before those that were started, but not the records after one that failed.
+        useful to handle the records before those already started, but not the records after one that failed.
         """
         self._settle()
         if partition.closed:
@@ -475,14 +477,14 @@ class Work:
         self._unqueue(partition)
 
     def close(self, partition: PartitionWork) -> None:
-        """Start no more records of the partition. Handlers may still finish their records."""
+        """Handle no more records of the partition. Handlers may still finish their records."""
         self._settle()
         partition.closed = True
         partition.shut = True
         self._unqueue(partition)
 
     def done(self) -> Iterator[tuple[PartitionWork, Position]]:
-        """Yield each partition, and the position before which all its records are done."""
+        """Yield each partition, and the position up to which all its records are done."""
         self._settle()
         for partition in self._partitions.values():
             done_to = partition.progress.done_to()
@@ -491,7 +493,7 @@ class Work:
                 yield partition, done_to
                 continue
             if read_to.offset > done_to.offset:
-                done_to = read_to  # There are no records in between, only markers such as the ends of transactions.
+                done_to = read_to  # There are no records in between, only markers such as ends of transactions.
             yield partition, done_to
 
     def drop(self, partition: PartitionWork) -> None:

@@ -1,7 +1,8 @@
-"""The records of one partition that one response has acquired, and the application's decisions about them.
+"""The acquired records of one partition in one response, and the application's decisions about them.
 
-The state of each record is one byte of `Acquired.marks`, so a run of records can change its state in one operation. The
-table shows the states, and the events that change them. An event without an entry leaves a mark unchanged.
+The state of each record is one byte of `Acquired.marks`, so that a run of records can change its state in one
+operation. The table shows the states, and the events that change them. An event without an entry leaves a mark
+unchanged.
 
   mark              decide        sent           answered          tried again    refused, or lost
   ----------------  ------------  -------------  ----------------  -------------  ----------------
@@ -28,7 +29,7 @@ from ...errors.base import own_copy
 from ...types import AcknowledgeType, TopicPartition
 
 OPEN = 0
-"""Acquired, and without a decision."""
+"""Acquired, without a decision."""
 GAP = 5
 """Acquired offset without a record for the application: a compacted record or a control record.
 
@@ -62,7 +63,7 @@ TABLES = _table(
     refused=[(mark | SENT, LOST) for mark in UNSENT],
     lost=[(mark, LOST) for mark in (OPEN, *UNSENT, *(mark | SENT for mark in UNSENT))],
 )
-"""The translation table of each event, for ``bytes.translate``."""
+"""The table of each event, for ``bytes.translate``."""
 
 _UNSENT_RUN = re.compile(b"[" + bytes(UNSENT) + b"]+")
 _HELD_RUN = re.compile(b"[" + bytes((OPEN, *UNSENT)) + b"]+")
@@ -90,7 +91,7 @@ class Span(NamedTuple):
 class AckBatch(NamedTuple):
     """The acknowledgements of consecutive offsets in the protocol's format.
 
-    There is one type for each offset, or one type for all.
+    There is one type per offset, or one type for all offsets.
     """
 
     first: int
@@ -99,7 +100,7 @@ class AckBatch(NamedTuple):
 
 
 class Acquired:
-    """The records of one partition that one response has acquired. Kept until each record is settled or lost."""
+    """The acquired records of one partition in one response. Kept until each record is settled or lost."""
 
     __slots__ = (
         "bases",
@@ -135,21 +136,21 @@ class Acquired:
             count += entry.last - entry.first + 1
         self.marks = bytearray(count)
         self.expires_at = expires_at
-        """Time until which the locks certainly exist.
+        """Time until which the locks are certain to exist.
 
-        It is counted from the request, because the broker locked the records later.
+        It is based on the time of the request, because the broker locked the records later.
         """
         self.gone_at = gone_at
-        """Time from which the locks certainly do not exist, unless they are renewed.
+        """Time from which the locks are certain to have ended, unless they are renewed.
 
-        It is counted from the response.
+        It is based on the time of the response.
         """
         self.renewed: dict[int, tuple[float, float]] = {}
         """``expires_at`` and ``gone_at`` of the records with a renewed lock, by index."""
         self.dirty = False
-        """True while `Exchange` lists this object because it has acknowledgements to send."""
+        """True while `Exchange` lists this object as having acknowledgements to send."""
         self.error: KafkaError | None = None
-        """The latest error because of which records were lost, or None."""
+        """The latest error that caused the loss of records, or None."""
 
     def __len__(self) -> int:
         return len(self.marks)
@@ -175,7 +176,7 @@ class Acquired:
         return self.ranges[at].first + index - self.bases[at]
 
     def lock_expires_at(self, index: int) -> float:
-        """Return the time until which the record's lock certainly exists. 0 if the record is settled or lost."""
+        """Return the time until which the record's lock is certain to exist, or 0 if the record is settled or lost."""
         if self.marks[index] >= SETTLED:
             return 0.0
         renewed = self.renewed.get(index)
@@ -184,14 +185,14 @@ class Acquired:
     # --- decisions ---
 
     def may_decide(self, index: int) -> bool:
-        """Return True if there is no decision about the record, or only the decision to renew its lock."""
+        """Return True if the record has no decision, or only the decision to renew its lock."""
         mark = self.marks[index]
         return mark in (_OPEN, _RENEW, _RENEW_SENT)
 
     def decide(self, index: int, kind: int) -> bool:
         """Record the decision about a record: accept, release or reject it, or renew its lock.
 
-        Returns False, without effect, if there is already a decision or the lock is lost.
+        If there is already a decision or the lock is lost, this has no effect and returns False.
         """
         mark = self.marks[index]
         if mark == _OPEN or (kind != _RENEW and mark in (_RENEW, _RENEW_SENT)):
@@ -200,7 +201,7 @@ class Acquired:
         return mark in (_RENEW, _RENEW_SENT)
 
     def is_open(self, index: int) -> bool:
-        """Return True if there is no decision about the record, and its lock is not lost."""
+        """Return True if the record has no decision and its lock is not lost."""
         return self.marks[index] == _OPEN
 
     def decide_all(self, kind: int) -> bool:
@@ -227,7 +228,7 @@ class Acquired:
     def unsent(self, limit: int, *, renewals: bool) -> list[tuple[Span, AckBatch]]:
         """Return the acknowledgements to send, in offset order, for at most ``limit`` offsets.
 
-        ``renewals`` says if renewals are included.
+        ``renewals`` determines whether renewals are included.
         """
         found: list[tuple[Span, AckBatch]] = []
         for match in _UNSENT_RUN.finditer(self.marks):
@@ -245,7 +246,7 @@ class Acquired:
         return found
 
     def _contiguous(self, start: int, end: int, *, renewals: bool) -> Iterator[Span]:
-        """Split a run of marks where offsets are missing between ranges, and at renewals unless they are included."""
+        """Split a run of marks at gaps between ranges, and at renewals unless they are included."""
         cuts = [base for base in self.bases if start < base < end] + [end]
         for cut in cuts:
             if renewals:
@@ -274,7 +275,7 @@ class Acquired:
     def answered(self, span: Span, expires_at: float, gone_at: float) -> None:
         """Mark the acknowledgements of this span as accepted by the broker.
 
-        The times apply to locks that were renewed.
+        The times apply to renewed locks.
         """
         start, end = span
         at = self.marks.find(RENEW | SENT, start, end)
@@ -293,7 +294,7 @@ class Acquired:
         self._change(span, "refused")
 
     def lose(self, error: KafkaError) -> bool:
-        """Mark all records as lost. Return True if any lock was left."""
+        """Mark all records as lost. Return True if any of them was not lost or settled before."""
         before = bytes(self.marks)
         self.marks[:] = before.translate(TABLES["lost"])
         if before != self.marks:
@@ -302,7 +303,7 @@ class Acquired:
         return False
 
     def lose_to(self, newer: Acquired, error: KafkaError) -> bool:
-        """Mark the records as lost that a newer response has acquired again.
+        """Mark the records that a newer response has acquired again as lost.
 
         Return True if any of them had a decision.
         """
@@ -316,7 +317,7 @@ class Acquired:
         return decided
 
     def lose_expired(self, now: float, error: KafkaError) -> bool:
-        """Mark the records as lost whose locks have expired. Return True if there was a decision about any of them."""
+        """Mark the records whose locks have expired as lost. Return True if any of them had a decision."""
         decided = False
         for match in list(_HELD_RUN.finditer(self.marks)):
             for index in range(*match.span()):
@@ -325,7 +326,7 @@ class Acquired:
         return decided
 
     def _lose_at(self, index: int, error: KafkaError) -> bool:
-        """Mark one record as lost. Return True if there was a decision about it."""
+        """Mark one record as lost. Return True if it had a decision."""
         decided = self.marks[index] != OPEN
         self.marks[index] = LOST
         self.error = error
@@ -344,7 +345,7 @@ class Acquired:
 
     @property
     def unsettled(self) -> bool:
-        """True if the outcome of any decision is still unknown."""
+        """True if the outcome of any decision is unknown."""
         return bool(self.marks.translate(None, _NOT_PENDING))
 
     def pending(self) -> list[int]:
@@ -361,7 +362,7 @@ class Acquired:
         return self.marks[index] in (OPEN, SETTLED, LOST)
 
     def failure(self, index: int) -> KafkaError | None:
-        """Return the error because of which the record was lost, or None if it was not lost."""
+        """Return the error that caused the loss of the record, or None if it is not lost."""
         if self.marks[index] != LOST or self.error is None:
             return None
         return own_copy(self.error)

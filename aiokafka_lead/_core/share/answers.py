@@ -1,4 +1,4 @@
-"""Reads ShareFetch and ShareAcknowledge responses."""
+"""Processing ShareFetch and ShareAcknowledge responses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .planner import Asked, PlacedPartition, Planned, SharePlanner
 from .session import SharedPartition
 
 SHORTEST_LOCK_S = 1.0
-"""Shortest lock duration in seconds that brokers allow. Shorter durations in responses are replaced by it."""
+"""Shortest lock duration in seconds that brokers allow. It replaces shorter durations in responses."""
 
 MOST_OFFSETS = 1 << 20
 """Maximum number of acquired offsets in a response.
@@ -45,7 +45,7 @@ STALE = MOVED | {KafkaStorageError.code}
 
 
 class Arrived(NamedTuple):
-    """Acquired records, and the bytes that contain them."""
+    """Acquired records and the bytes that contain them."""
 
     exchange: Exchange
     acquired: Acquired
@@ -61,15 +61,15 @@ class ShareOutcome:
         self.arrived: list[Arrived] = []
         self.hints = hints
         self.errors: list[KafkaError] = []
-        """Errors for the application, because they will not go away."""
+        """Errors for the application, because they are not temporary."""
         self.refresh = False
         """True if the metadata is outdated."""
         self.doubt = False
-        """True if the broker keeps refusing, so it may no longer lead a partition."""
+        """True if the broker keeps refusing, and therefore may no longer lead a partition."""
         self.lock_s: float | None = None
         """Lock duration in seconds, if the response contains it."""
         self.refused: KafkaError | None = None
-        """The error because of which acknowledgements were not accepted, or None."""
+        """The error for which acknowledgements were refused, or None."""
 
 
 class _CurrentLeader(Protocol):
@@ -78,7 +78,7 @@ class _CurrentLeader(Protocol):
 
 
 def read_failure(planned: Planned, error: KafkaError, now: float) -> None:
-    """Handle a request without a response. The connection has closed, and the session has ended with it."""
+    """Handle a request without a response. The connection is closed, which ended the session."""
     exchange = planned.exchange
     for sent in planned.acks.values():
         exchange.give_up(sent, error)
@@ -103,7 +103,7 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
     for placed, _ in planned.fetched.values():
         if placed not in reading.named:
             # Brokers omit partitions without news. They may also omit a partition while they look up the group's start
-            # offset, but they do not do so twice.
+            # offset, but not twice.
             placed.begun |= placed.left_out
             placed.left_out = True
     count = sum(len(arrived.acquired) for arrived in reading.outcome.arrived)
@@ -139,10 +139,10 @@ class _Reading:
         self._hints = hints
         self._now = now
         self._acks = dict(planned.acks)
-        """Acknowledgements whose outcome was not read yet."""
+        """Acknowledgements whose outcome has not been read yet."""
         self._lock_s = SHORTEST_LOCK_S
         self._put_off: type[KafkaError] | None = None
-        """The error because of which acknowledgements must be sent again, or None."""
+        """The error for which acknowledgements must be sent again, or None."""
         self.named: set[PlacedPartition] = set()
         """Partitions for which the response contains records or an error."""
         self.outcome = ShareOutcome(hints.hints)
@@ -153,7 +153,7 @@ class _Reading:
             self._lock_s = self.outcome.lock_s = max(SHORTEST_LOCK_S, timeout_ms / 1000)
 
     def refused_as_a_whole(self, code: int, message: str | None) -> bool:
-        """If the broker has refused the whole request, handle the error and return True."""
+        """Handle the error if the broker has refused the whole request. Return True if it has."""
         exchange = self._exchange
         if not exchange.session.answered(code) or code:
             kind = error_for_code(code)
@@ -243,7 +243,7 @@ class _Reading:
         self.outcome.arrived.append(Arrived(self._exchange, acquired, records))
 
     def end(self) -> None:
-        """Give up the acknowledgements that the response does not mention, because their outcome is unknown."""
+        """Give up the acknowledgements that are missing in the response, because their outcome is unknown."""
         for sent in self._acks.values():
             self._exchange.give_up(sent)
         if self._put_off is not None:

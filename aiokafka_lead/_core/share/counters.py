@@ -16,7 +16,7 @@ ACCEPT, RELEASE, REJECT, RENEW = (int(kind) | SENT for kind in AcknowledgeType)
 
 
 class TopicCounts:
-    """Counts of one topic. `ShareTopicMetrics` describes them."""
+    """Counts of one topic. `ShareTopicMetrics` documents them."""
 
     __slots__ = (
         "bytes_fetched",
@@ -30,7 +30,7 @@ class TopicCounts:
 
     def __init__(self) -> None:
         self.decoded = 0
-        """Number of records that were decoded to be handed out. Some of them may still be buffered."""
+        """Number of records decoded for the application. Some of them may still be buffered."""
         self.bytes_fetched = 0
         self.records_accepted = 0
         self.records_released = 0
@@ -62,7 +62,7 @@ class ShareCounters(LeaderMoveCounters):
         return found
 
     def taken(self, acquired: Acquired, span: Span) -> None:
-        """Count acknowledgements that a broker has accepted. Must be called while their marks still say "sent"."""
+        """Count acknowledgements that a broker has accepted. Call it before their marks as "sent" are removed."""
         counts, marks = self.of(acquired.tp.topic), acquired.marks[span.start : span.end]
         counts.records_accepted += marks.count(ACCEPT)
         counts.records_released += marks.count(RELEASE)
@@ -70,7 +70,7 @@ class ShareCounters(LeaderMoveCounters):
         counts.locks_renewed += marks.count(RENEW)
 
     def lost(self, acquired: Acquired, before: int) -> None:
-        """Count the lost records of ``acquired``, except the ``before`` that were counted earlier."""
+        """Count the lost records of ``acquired``, except for ``before`` of them that have already been counted."""
         self.of(acquired.tp.topic).records_lost += acquired.lost - before
 
     def fetched(self, node_id: int, sent_at: float, now: float, *, answered: bool) -> None:

@@ -18,8 +18,8 @@ from .session import SharedPartition, ShareSession
 ACK_LINGER_S = 0.01
 """Seconds for which acknowledgements wait for others, or for a fetch that can carry them.
 
-They do not wait if a caller awaits their outcome. Each request with acknowledgements makes the broker write the group's
-state.
+They do not wait if a caller is awaiting their outcome. Each request with acknowledgements makes the broker write the
+group's state.
 """
 
 NO_LIMIT = 1 << 30
@@ -38,7 +38,10 @@ class Sent(NamedTuple):
 
 
 class Exchange:
-    """The exchange with one broker. Because the share session numbers the requests, at most one is in flight."""
+    """The exchange with one broker.
+
+    At most one request is in flight, because the share session numbers the requests.
+    """
 
     def __init__(self, node_id: int, retry: RetryPolicy, settled: Settled, counters: ShareCounters) -> None:
         self.node_id = node_id
@@ -54,9 +57,9 @@ class Exchange:
         self.retry_at = 0.0
         """Earliest time of the next request."""
         self.unsent_since = math.inf
-        """Time since which there are acknowledgements to send. Infinity if there are none."""
+        """Time since which there are acknowledgements to send, or infinity if there are none."""
         self.has_more = False
-        """True if the last fetch reached its record limit, so there may be more records."""
+        """True if the last fetch reached its record limit, so that there may be more records."""
         self.urgent = False
         """True if a caller awaits the outcome of the unsent acknowledgements."""
         self.waited_for = False
@@ -64,14 +67,14 @@ class Exchange:
         self._retry = retry
         self.trust = Trust()
         self.failure: type[KafkaError] | None = None
-        """Error of the last request if it failed, else None."""
+        """Error of the last request if it failed, otherwise None."""
         self._settled = settled
         """Called when the acknowledgements of a partition have an outcome."""
         self._counters = counters
         self._acquired: list[Acquired] = []
-        """The acquired records of each response, without those that are all settled or lost."""
+        """The acquired records of each response. Responses whose records are all settled or lost are removed."""
         self._dirty: list[Acquired] = []
-        """The acquired records of the responses that have acknowledgements to send."""
+        """The entries of ``_acquired`` that have acknowledgements to send."""
         self._limits: dict[TopicPartition, int] = {}
         """Maximum number of acknowledgements in a request for a partition, after the broker has refused several."""
 
@@ -88,9 +91,9 @@ class Exchange:
     def add(self, acquired: Acquired) -> None:
         """Add the acquired records of a response.
 
-        If a record was already held, its earlier delivery counts as lost, because that lock has ended, for example
-        after a change of leader. Otherwise, the broker would accept an acknowledgement of the earlier delivery for the
-        new one.
+        If a record was already held, its earlier delivery counts as lost. Its lock has ended, for example after a
+        change of leader. Otherwise, the broker would take an acknowledgement of the earlier delivery for one of the new
+        delivery.
         """
         same = [earlier for earlier in self._acquired if earlier.tp == acquired.tp]
         if self._lose_each(same, lambda earlier, error: earlier.lose_to(acquired, error)):
@@ -100,7 +103,7 @@ class Exchange:
     def _lose_each(self, held: Iterable[Acquired], lose: Callable[[Acquired, KafkaError], bool]) -> bool:
         """Call ``lose`` for each of ``held``. Return True if any lock was lost.
 
-        ``lose`` returns True if there was a decision about a lost record.
+        ``lose`` returns True if a lost record had a decision.
         """
         any_lost = False
         for acquired in held:
@@ -122,7 +125,7 @@ class Exchange:
             self.unsent_since = min(self.unsent_since, now)
 
     def lose(self, error: KafkaError, tp: TopicPartition | None = None) -> None:
-        """Mark the records as lost that the broker has released, of one partition or of all partitions."""
+        """Mark the records of one partition, or of all partitions, as lost, because the broker has released them."""
         for acquired in self._acquired:
             if tp is None or acquired.tp == tp:
                 pending, before = acquired.unsettled, acquired.lost
@@ -157,7 +160,7 @@ class Exchange:
         return any(acquired.has(RENEW) for acquired in self._dirty)
 
     def drop_expired(self, now: float) -> None:
-        """Mark the records as lost whose lock has expired. Must not be called while a request is in flight."""
+        """Mark records with expired locks as lost. Must not be called while a request is in flight."""
         expired = [acquired for acquired in self._acquired if now >= acquired.gone_at]
         if self._lose_each(expired, lambda acquired, error: acquired.lose_expired(now, error)):
             self._tidy()
@@ -181,7 +184,7 @@ class Exchange:
         if sent:
             self.waited_for = self.urgent
         for found in batches.values():
-            found.sort()  # a record that was acquired twice may lie within an earlier range
+            found.sort()  # a record acquired twice may lie within an earlier range
         self._tidy()
         return batches, sent
 
@@ -207,7 +210,7 @@ class Exchange:
         error = kind(shown(message or ""))
         count = sum(span.end - span.start for _, span in sent)
         if code == InvalidRecordStateError.code and count > 1:
-            # At least one record no longer belongs to this member. Halving the requests finds out which.
+            # At least one record no longer belongs to this member. Halve the requests to find out which.
             self._limits[sent[0].acquired.tp] = count // 2
             self.again(sent, now)
         elif may_pass(kind) and not kind.refreshes_metadata:
@@ -220,7 +223,7 @@ class Exchange:
         return False
 
     def again(self, sent: Iterable[Sent], now: float) -> None:
-        """Mark these acknowledgements as unsent, because the broker has not accepted them but may do so later."""
+        """Mark these acknowledgements as unsent, because the broker has not accepted them but may later."""
         for acquired, span in sent:
             acquired.send_again(span)
             if acquired.has_unsent:
@@ -249,7 +252,7 @@ class Exchange:
         self.retry_at = max(self.retry_at, now + self._retry.normal.delay_s(self.trust.refusals))
 
     def in_doubt(self, now: float) -> bool:
-        """Return True if this broker's responses are useless, so the leaders should be looked up at other brokers."""
+        """Return True if this broker's responses are useless, so that other brokers should be asked for the leaders."""
         return self.trust.in_doubt(now, self._retry.patience_s)
 
     def disconnected(self, error: KafkaError) -> None:
@@ -263,7 +266,7 @@ class Exchange:
 
 
 def may_pass(kind: type[KafkaError]) -> bool:
-    """Return True if a retry may help. Unknown errors count, because a broken broker gives no reason."""
+    """Return True if a retry may help. This includes unknown errors, because a broken broker gives no reason."""
     return kind.retriable or kind is UnknownServerError
 
 

@@ -23,12 +23,12 @@ ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, Ackno
 KEPT_BACK_AT_MOST = 500
 """Maximum number of failed records that wait to be released.
 
-Beyond it, the record that is due first is released early.
+If there are more, the record that is due first is released early.
 """
 
 
 class JobSlot:
-    """Holds the record that one handler processes. Only `Jobs` modifies it."""
+    """A handler's place for one record. Only `Jobs` modifies it."""
 
     __slots__ = ("record",)
 
@@ -42,7 +42,7 @@ class JobSlot:
 
 
 class Jobs:
-    """The records in hand of one run. They need no order, so each goes to the next free handler."""
+    """The records in hand of one run. Their order is irrelevant, so each goes to the next free handler."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Jobs:
         decide: Callable[[Record, AcknowledgeType], None],
         at_hand: AtHand,
     ) -> None:
-        """Start without records. ``at_hand`` contains the records for a free handler if no taken record is waiting."""
+        """Start without records. ``at_hand`` provides records for free handlers if no taken record is waiting."""
         self._at_hand = at_hand
         self._concurrency = concurrency
         self._backoff = backoff
@@ -60,7 +60,7 @@ class Jobs:
         self.turns: deque[Record] = deque()
         """Taken records that wait for a handler."""
         self.aside: tuple[()] = ()
-        """Always empty, because no record waits for another."""
+        """Always empty, because no record waits for another one."""
         self._slots: set[JobSlot] = set()
         """The slots that hold a record."""
         self._kept_back: list[tuple[float, int, Record]] = []
@@ -72,7 +72,7 @@ class Jobs:
     # --- handing out ---
 
     def slot(self) -> JobSlot:
-        """Return a slot for one more worker."""
+        """Return a slot for an additional worker."""
         return JobSlot()
 
     def room(self) -> int:
@@ -80,7 +80,7 @@ class Jobs:
         return self._concurrency - len(self._slots) - len(self.turns) - len(self._postponed)
 
     def take(self, slot: JobSlot) -> Record | None:
-        """Put the next record into the slot and return it, or return None if there is none."""
+        """Put the next record into the slot. Return it, or None if there is none."""
         record = None
         while self.turns and record is None:
             first = self.turns.popleft()
@@ -95,7 +95,7 @@ class Jobs:
 
     @property
     def working(self) -> int:
-        """Number of handlers that are running."""
+        """Number of running handlers."""
         return len(self._slots)
 
     def finished(self, slot: JobSlot) -> None:
@@ -103,7 +103,7 @@ class Jobs:
         self._decide(self._let_go(slot), ACCEPT)
 
     def given_up(self, slot: JobSlot) -> None:
-        """Release the slot's record, because its handler has not finished it."""
+        """Release the slot's record, because its handler did not finish it."""
         self._decide(self._let_go(slot), RELEASE)
 
     def rejected(self, slot: JobSlot) -> None:
@@ -120,7 +120,7 @@ class Jobs:
     # --- failures ---
 
     def keep_back(self, slot: JobSlot, now: float) -> None:
-        """Keep the slot's record locked for a backoff, and then release it.
+        """Keep the slot's record locked during a backoff, and then release it.
 
         If it were released now, the broker would deliver it again at once.
         """
@@ -131,7 +131,7 @@ class Jobs:
     def postpone(self, slot: JobSlot, due_at: float) -> None:
         """Keep the slot's record locked, and hand it out again at this time.
 
-        The record is not released, because each delivery counts towards the group's limit of deliveries.
+        The record is not released, because each delivery counts towards the group's delivery limit.
         """
         heapq.heappush(self._postponed, (due_at, next(self._sequence), self._let_go(slot)))
 
@@ -140,7 +140,7 @@ class Jobs:
         return min((heap[0][0] for heap in (self._kept_back, self._postponed) if heap), default=None)
 
     def let_go_due(self, now: float) -> None:
-        """Release the records that are due, or queue them again."""
+        """Release the records that are due to be released, and queue those that are due to be handed out again."""
         while self._postponed and self._postponed[0][0] <= now:
             self.turns.append(heapq.heappop(self._postponed)[2])
         while self._kept_back and (self._kept_back[0][0] <= now or len(self._kept_back) > KEPT_BACK_AT_MOST):
@@ -149,7 +149,10 @@ class Jobs:
     # --- locks ---
 
     def running_out(self, now: float, within_s: float) -> list[Record]:
-        """Return the records in hand whose locks will expire within this time. Lost locks are not included."""
+        """Return the records in hand whose locks will expire within this time.
+
+        Records with lost locks are not included.
+        """
         waiting = self._kept_back + self._postponed
         held = [*(slot.record for slot in self._slots), *(record for _, _, record in waiting)]
         return [

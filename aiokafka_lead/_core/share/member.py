@@ -1,8 +1,8 @@
 """Membership in a share group (KIP-932; Java: ``ShareMembershipManager``, ``ShareHeartbeatRequestManager``).
 
 The heartbeats (see `HeartbeatMember`) contain the subscription. Their responses contain the member epoch and the
-partitions to fetch. Several members may fetch the same partition, so a member does not give up partitions step by step,
-and does not acknowledge an assignment. `SHARING` is the table of the phases.
+partitions to fetch. Several members may fetch the same partition. A member therefore does not give up partitions step
+by step, and does not acknowledge assignments. `SHARING` is the table of the phases.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class ShareMember(HeartbeatMember):
         self._rack = config.client_rack
         self._topics: tuple[str, ...] = ()
         self._sent_topics: tuple[str, ...] | None = None
-        """The topics sent last to the coordinator, or None if the next heartbeat must contain all fields."""
+        """The topics that were last sent to the coordinator, or None if the next heartbeat must contain all fields."""
         self._answered_topics: tuple[str, ...] = ()
-        """The topics that the coordinator acknowledged last."""
+        """The topics that the coordinator last acknowledged."""
         self._new_topics: frozenset[str] = frozenset()
-        """The topics that the last change added to the subscription, if the member had joined before."""
+        """The topics that the last change added to the subscription of a member that had joined."""
         self._snapshot = ClusterSnapshot(0)
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -51,12 +51,12 @@ class ShareMember(HeartbeatMember):
 
     @property
     def out(self) -> bool:
-        """True if the member is not in the group and has no more requests to send."""
+        """True if the client is not a member and has no more requests to send."""
         return self._phase is Phase.OUT
 
     @property
     def assigned(self) -> bool:
-        """True if the member has joined and received its partitions, or its topics have no partitions."""
+        """True if the member has joined and received its partitions, or if its topics have no partitions."""
         given = self._target.known and not self._target.unnamed and not self._awaits_target()
         return self.joined and given and not self._schedule.probing and self._answered_topics == self._topics
 
@@ -90,7 +90,7 @@ class ShareMember(HeartbeatMember):
             self._schedule.hurry(now)
 
     def join(self, now: float) -> None:
-        """Join again, after `leave` or after an error that may have passed."""
+        """Join again, after `leave` or after an error that may be temporary."""
         if self._phase is Phase.PARTING:
             self._come_back = True
         elif self._phase is Phase.OUT and self._topics:
@@ -100,13 +100,13 @@ class ShareMember(HeartbeatMember):
             self._schedule.begin(now)
 
     def leave(self, now: float) -> None:
-        """Leave the group. If the coordinator may know the member, inform it."""
+        """Leave the group. Inform the coordinator if it may know the member."""
         self._come_back = False
         if self._phase in (Phase.JOINING, Phase.JOINED):
             self._part(now)
 
     def topics_changed(self, snapshot: ClusterSnapshot) -> None:
-        """Process newer metadata, which may contain more topic ids."""
+        """Process newer metadata, which may resolve more topic ids."""
         self._snapshot = snapshot
         self._target.learn(snapshot, ())
 

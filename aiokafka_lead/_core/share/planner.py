@@ -1,4 +1,4 @@
-"""Plans the requests of a share group member: when to send which request to which broker."""
+"""Planning a share group member's requests: which request to send to which broker, and when."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .session import (
 )
 
 HELD_BACK_MS = 50
-"""Longest time in milliseconds for which a broker may hold a fetch while this member holds records from it.
+"""Maximum time in milliseconds for which a broker may hold a fetch while this member holds records from it.
 
 The acknowledgements of these records have to wait for the fetch, because a session has only one request at a time.
 """
@@ -34,8 +34,8 @@ The acknowledgements of these records have to wait for the fetch, because a sess
 AT_ONCE_MS = 5
 """The same limit after a response that reached its record limit, because more records are already there.
 
-A short limit also helps if the partition gets another leader, because brokers (4.3) then keep a held fetch until its
-time limit.
+A short limit also helps if the partition gets another leader, because brokers (4.3) then hold the fetch until its time
+limit.
 """
 
 
@@ -54,9 +54,11 @@ class PlacedPartition:
         """The error of the last fetch, or None."""
         self.move = MoveClock()
         self.begun = False
-        """True once the partition's leader has answered a fetch. This fixes the group's start offset with "latest"."""
+        """True once the partition's leader has answered a fetch. That fixes the group's start offset with "latest"."""
         self.left_out = False
-        """True if a response has omitted the partition: there was no news, or the leader has not looked at it yet."""
+        """True if a response has omitted the partition, because there was no news or the leader has not looked at it
+        yet.
+        """
 
     @property
     def key(self) -> SharedPartition:
@@ -65,7 +67,7 @@ class PlacedPartition:
 
 
 class Asked(NamedTuple):
-    """A partition, as it was requested."""
+    """A partition as requested."""
 
     partition: PlacedPartition
     leader_epoch: int
@@ -80,7 +82,7 @@ class Planned(NamedTuple):
     sent_at: float
     acks: Mapping[SharedPartition, list[Sent]]
     fetched: Mapping[SharedPartition, Asked]
-    """The partitions that the request fetches. Empty for a ShareAcknowledge."""
+    """The partitions that the request fetches. It is empty for a ShareAcknowledge."""
     max_records: int
 
 
@@ -97,7 +99,7 @@ class PlannerOptions(NamedTuple):
 
 
 class SharePlanner:
-    """Owns the exchanges with all brokers, and decides from which broker to fetch each assigned partition."""
+    """The exchanges with all brokers. Decides from which broker to fetch each assigned partition."""
 
     def __init__(self, options: PlannerOptions, member_id: str, settled: Settled) -> None:
         self._options = options
@@ -147,7 +149,7 @@ class SharePlanner:
         return len({partition.leader_id for partition in self._partitions.values()})
 
     def leader(self, tp: TopicPartition) -> int | None:
-        """Return the broker from which a partition is fetched, or None if the partition is not assigned."""
+        """Return the broker from which an assigned partition is fetched, or None for any other partition."""
         found = self._partitions.get(tp)
         return None if found is None else found.leader_id
 
@@ -155,11 +157,11 @@ class SharePlanner:
         return (partition for partition in self._partitions.values() if partition.leader_id == node_id)
 
     def not_begun(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions whose start offset may not be fixed yet."""
+        """Return the partitions whose start offset may not have been fixed yet."""
         return [tp for tp in assigned if tp not in self._partitions or not self._partitions[tp].begun]
 
     def in_doubt(self, tp: TopicPartition, now: float) -> bool:
-        """Return True if the partition's leader keeps refusing, and will probably not recover."""
+        """Return True if the partition's leader keeps refusing and will probably not recover."""
         partition = self._partitions.get(tp)
         if partition is None:
             return False
@@ -187,7 +189,7 @@ class SharePlanner:
     def _wanted(self, exchange: Exchange, now: float, *, fetching: bool) -> dict[SharedPartition, PlacedPartition]:
         """Return the partitions to fetch from a broker now.
 
-        If ``fetching`` is False, these are only the partitions whose start offset is not fixed yet.
+        If ``fetching`` is False, only partitions whose start offset is not fixed yet are included.
         """
         return {
             partition.key: partition
@@ -223,7 +225,7 @@ class SharePlanner:
     def _quiet_at(self, exchange: Exchange) -> float:
         """Return the time at which a request must be sent to keep the connection open.
 
-        If an idle connection was closed, all locks would be lost.
+        If the broker closed an idle connection, all locks would be lost.
         """
         if not exchange.holds or not exchange.session.is_open:
             return math.inf
@@ -241,8 +243,8 @@ class SharePlanner:
     ) -> Planned | None:
         """Return the next request to a broker, or None if there is nothing to send.
 
-        ``max_records`` is 0 if no more records may be buffered. At ``moves_at``, the session must move to another
-        connection, which is impossible while a request is in flight.
+        ``max_records`` is 0 if no more records may be buffered. The session must move to another connection at
+        ``moves_at``, which is impossible while a request is in flight.
         """
         exchange.version = version
         exchange.drop_expired(now)
@@ -281,7 +283,7 @@ class SharePlanner:
         batches, sent = exchange.take(renewals=False) if session.is_open else ({}, {})
         limits = FetchLimits(max_records, wait_ms, options.fetch_min_bytes, options.fetch_max_bytes, strict)
         if max_records <= 0:
-            # Brokers answer this as soon as the start offset of one partition is fixed, with at most one record.
+            # Brokers respond as soon as the start offset of one partition is fixed, with at most one record.
             limits = limits._replace(max_records=1, min_bytes=0, strict=version >= FIRST_VERSION_WITH_RENEWALS)
         change = session.fetch(wanted, batches)
         request = fetch_request(options.group_id, self._member_id, change, batches, limits, version)
@@ -292,7 +294,7 @@ class SharePlanner:
     def _wait_ms(self, exchange: Exchange, left_s: float) -> int:
         """Return the milliseconds for which the broker may hold a fetch.
 
-        ``left_s`` are the seconds until the session moves.
+        ``left_s`` is the number of seconds until the session moves.
         """
         most = self._options.fetch_max_wait_ms
         if left_s * 1000 < most:
@@ -318,7 +320,7 @@ class SharePlanner:
         return self._fetch(exchange, version, now, {}, 0, 0, strict=False)
 
     def close(self, exchange: Exchange, version: int, now: float) -> Planned | None:
-        """Return the request that closes a session, with the last acknowledgements. None if there is no session."""
+        """Return the request that closes a session, with the last acknowledgements, or None if there is no session."""
         if not exchange.session.is_open:
             return None
         batches, sent = exchange.take(renewals=False)
@@ -327,7 +329,7 @@ class SharePlanner:
         return Planned(exchange, request, version, now, sent, {}, 0)
 
     def next_time(self, now: float) -> float:
-        """Return the time at which a request may be due if no event occurs before. Infinity if there is none."""
+        """Return the time at which a request may be due unless an event occurs first, or infinity if there is none."""
         times = [math.inf]
         for exchange in self.exchanges.values():
             if not exchange.busy:

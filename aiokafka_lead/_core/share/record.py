@@ -100,7 +100,8 @@ def place(found, acquired, passed):
     """Find the acquired records, and set their marks and delivery counts.
 
     ``found`` are records in offset order. Marks below ``passed`` belong to earlier records. Returns the acquired
-    records, the marks between them that have no record (as pairs of start and end), and the mark after the last record.
+    records, the ranges of marks between them that have no record (pairs of start and end), and the mark after the last
+    record.
     """
     ranges = acquired.ranges
     made = []

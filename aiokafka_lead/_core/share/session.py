@@ -55,20 +55,20 @@ class ShareSession:
 
     def __init__(self) -> None:
         self.epoch = INITIAL_EPOCH
-        """The epoch of the next request."""
+        """Epoch of the next request."""
         self.known: set[SharedPartition] = set()
-        """The partitions in the broker's session after it has received the request in flight."""
+        """The partitions in the broker's session once it has received the request in flight."""
 
     @property
     def is_open(self) -> bool:
-        """True if the broker has the session, so acknowledgements may be sent."""
+        """True if the broker has the session, so that acknowledgements may be sent."""
         return self.epoch != INITIAL_EPOCH
 
     def fetch(self, wanted: Iterable[SharedPartition], named: Iterable[SharedPartition] = ()) -> SessionChange:
         """Return the change for a ShareFetch that reads the partitions in ``wanted``.
 
-        ``named`` are the partitions whose acknowledgements it contains. A broker adds every partition that a request
-        names to the session.
+        ``named`` contains the partitions whose acknowledgements it carries. A broker adds every partition that a
+        request names to the session.
         """
         wanted = list(wanted)
         if not self.is_open:
@@ -89,7 +89,7 @@ class ShareSession:
         return True
 
     def begin_anew(self) -> None:
-        """Start a new session, because the broker has no session or a different one."""
+        """Start a new session, because the broker has none or a different one."""
         self.epoch = INITIAL_EPOCH
         self.known = set()
 
@@ -98,7 +98,7 @@ class ShareSession:
 
 
 FIRST_VERSION_WITH_RENEWALS = 2
-"""First version of both requests with renewals (KIP-1222) and the acquire mode (KIP-1206), from Apache Kafka 4.2 on."""
+"""First version of both requests with renewals (KIP-1222) and the acquire mode (KIP-1206): Apache Kafka 4.2."""
 
 Acks = Mapping[SharedPartition, Sequence[AckBatch]]
 
@@ -107,7 +107,7 @@ class FetchLimits(NamedTuple):
     """Limits of a ShareFetch."""
 
     max_records: int
-    """Maximum number of records in the response. The broker also tracks at most this number as one batch."""
+    """Maximum number of records in the response. It is also the maximum number that the broker tracks as one batch."""
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
@@ -118,7 +118,7 @@ class FetchLimits(NamedTuple):
 def fetch_request(
     group_id: str, member_id: str, change: SessionChange, acks: Acks, limits: FetchLimits, version: int
 ) -> ShareFetchRequest:
-    """Return the next ShareFetch of a session, with the acknowledgements that it carries."""
+    """Return the next ShareFetch of a session, with these acknowledgements."""
     topics: dict[UUID, FetchTopic] = {}
     added = set(change.add)
     for entry in sorted(added | acks.keys(), key=lambda each: (each.topic_id.int, each.partition)):

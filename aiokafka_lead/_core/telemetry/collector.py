@@ -1,4 +1,4 @@
-"""Computes the metrics of each push interval from measures that count since the client's start."""
+"""Metrics of each push interval, computed from measures that count from the client's start."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .state import Subscription
 _SHORTEST_S = 1.0
 """Shortest period in seconds for computing a rate.
 
-Otherwise a connection that opens just before a push could count as a thousand connections per second.
+Otherwise, a connection that opens just before a push could count as a thousand connections per second.
 """
 
 _MOST_ENDED = 100
-"""Maximum number of ended clients whose last counts are kept although no other client has their attributes."""
+"""Maximum number of ended clients whose last counts are kept even though no other client has their attributes."""
 
 Key = tuple[Kind, str, Attributes]
 
@@ -25,7 +25,7 @@ _OF_THE_MOMENT = (Kind.LEVEL, Kind.HIGHEST)
 
 
 class Instant(NamedTuple):
-    """A moment on both clocks, the monotonic and the real-time clock."""
+    """A point in time on the monotonic and the real-time clock."""
 
     monotonic_s: float
     unix_ns: int
@@ -60,11 +60,11 @@ class _Series:
         self.last_count = 0
         self.level: float = 0
         self.total: float = 0
-        """Total since the source started. Includes ended sources with the same attributes."""
+        """Total since the source started. It includes ended sources with the same attributes."""
         self.new = _Amount()
         """Amount since the last call of `Collector.collect`."""
         self.collected = _Amount()
-        """Amount that was collected earlier and that no broker has accepted yet."""
+        """Amount that was collected earlier but that no broker has accepted yet."""
 
     def read(self, measure: Measure) -> None:
         """Update from the source's current value."""
@@ -94,7 +94,7 @@ class _Client:
         self.source: Source | None = source
         """The source, or None once it has ended."""
         self.over = False
-        """True if the source had ended at the last collection."""
+        """True if the source had already ended at the last collection."""
         self.began = began
         self.resource = source.resource()
         self.series: dict[Key, _Series] = {}
@@ -164,7 +164,7 @@ class _Sum:
 
 
 class Collector:
-    """Computes the metrics that a client's next push to its broker contains.
+    """Computes the metrics for a client's next push to its broker.
 
     Holds the latest totals of each source, and their changes since the last push that a broker has accepted. If a push
     fails, the next push therefore also covers its interval.
@@ -182,7 +182,7 @@ class Collector:
         return not self._clients
 
     def add(self, source: Source, began: Instant) -> None:
-        """Add a source that started to count at this time."""
+        """Add a source whose counts start at this time."""
         self._clients.append(_Client(source, began))
 
     def remove(self, source: Source, *, keep: bool) -> None:
@@ -199,7 +199,7 @@ class Collector:
                     self._clients.remove(client)
                 break
         ended = [client for client in self._clients if client.source is None]
-        if len(ended) > _MOST_ENDED:  # Brokers have accepted no push for a long time, so drop the oldest counts.
+        if len(ended) > _MOST_ENDED:  # No broker has accepted a push for a long time, so drop the oldest counts.
             self._clients.remove(ended[0])
 
     def _fold(self, ended: _Client) -> None:
@@ -265,7 +265,7 @@ class Collector:
 
 
 def _values(kind: Kind, each: _Sum, delta: bool) -> Iterator[tuple[str, bool, float]]:
-    """Yield each metric of a measure: the suffix of its name, True if it is a sum, and its value."""
+    """Yield each metric of a measure: the suffix of its name, whether it is a sum, and its value."""
     so_far = each.interval.total if delta else each.total
     if kind is Kind.TOTAL:
         yield "", True, so_far

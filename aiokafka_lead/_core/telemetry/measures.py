@@ -1,4 +1,4 @@
-"""The measures of clients, under the names that Java uses and KIP-714 adopts.
+"""Measures of clients, under the names that Java uses and KIP-714 adopts.
 
 A source returns totals since its start. `Collector` computes the values of each push interval from them.
 """
@@ -43,7 +43,7 @@ class Kind(Enum):
 
 
 class Measure(NamedTuple):
-    """The value of a measure at one moment."""
+    """The value of a measure at one time."""
 
     kind: Kind
     name: str
@@ -65,7 +65,7 @@ class Source(Protocol):
         ...
 
     def measures(self) -> Iterable[Measure]:
-        """Return the current measures. If a broker accepts only small pushes, the last measures are left out."""
+        """Return the current measures. If a broker accepts only small pushes, the last measures are omitted."""
         ...
 
 

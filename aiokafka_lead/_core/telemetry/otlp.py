@@ -1,4 +1,4 @@
-"""Encodes metrics as OpenTelemetry's protobuf message ``MetricsData`` (opentelemetry-proto 1.x).
+"""Encoding metrics as OpenTelemetry's protobuf message ``MetricsData`` (opentelemetry-proto 1.x).
 
 Only the metrics that clients push are covered: gauges and sums of numbers. The field numbers are from
 ``metrics.proto``, ``common.proto`` and ``resource.proto``.
@@ -22,18 +22,18 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 class Point(NamedTuple):
-    """A value at a moment. An int is encoded as an int, and a float as a double."""
+    """A value at one time. An int is encoded as an int, and a float as a double."""
 
     value: float
     time_ns: int
     """Time in nanoseconds since 1970."""
     start_ns: int = 0
-    """Start of the interval that the value covers, in nanoseconds since 1970. 0 for a current value."""
+    """Start of the interval that the value covers, in nanoseconds since 1970. It is 0 for a current value."""
     attributes: Attributes = ()
 
 
 class Metric(NamedTuple):
-    """The points of one metric. It is a sum that never decreases, or a gauge."""
+    """The points of one metric, which is a monotonic sum or a gauge."""
 
     name: str
     points: Sequence[Point]
@@ -125,14 +125,14 @@ class Payload(NamedTuple):
     data: bytes
     codec: str
     dropped: int
-    """Number of metrics that were left out because they did not fit."""
+    """Number of metrics omitted because they did not fit."""
 
 
 def build_payload(resources: Sequence[ResourceMetrics], codec: str, max_bytes: int) -> Payload:
     """Encode and compress metrics.
 
-    If the result is larger than ``max_bytes``, the last metrics are left out; 0 means no limit. An empty payload is not
-    compressed, because compression would add bytes that the receiver would have to decompress.
+    If the result is larger than ``max_bytes``, the last metrics are omitted. 0 means no limit. An empty payload is not
+    compressed, because compression would only add bytes.
     """
     count = whole = sum(len(resource.metrics) for resource in resources)
     while True:

@@ -1,4 +1,4 @@
-"""Decides which telemetry request to send to a broker, and when (KIP-714; Java: ``ClientTelemetryReporter``)."""
+"""Telemetry requests: which to send to a broker, and when (KIP-714; Java: ``ClientTelemetryReporter``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..transitions import Transitions
 
 
 class Phase(Enum):
-    """Phases of the exchange: the request that is due, or that is in flight."""
+    """Phases of the exchange, named after the request that is due or in flight."""
 
     SUBSCRIPTION_NEEDED = "subscription needed"
     SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
@@ -53,7 +53,7 @@ class Event(Enum):
     PUSH = "push"
     """The client sent PushTelemetry."""
     PUSHED = "pushed"
-    """The push has ended. The next push uses the same subscription."""
+    """The push has ended, and the next push uses the same subscription."""
     CLOSE = "close"
     """The client is closing, and has to push its last metrics first."""
     END = "end"
@@ -105,7 +105,7 @@ _EVERYTHING = "*"
 
 
 class Subscription(NamedTuple):
-    """A subscription, as the broker returned it to this client."""
+    """A subscription as returned by the broker."""
 
     subscription_id: int
     interval_s: float
@@ -146,7 +146,7 @@ _NO_ID = UUID(int=0)
 """Client instance id that asks the broker for a new id."""
 
 _FIRST_RETRY_MS = 1_000
-"""First delay in milliseconds before the request for a subscription is repeated after a failure."""
+"""Initial delay in milliseconds before the request for a subscription is repeated after a failure."""
 
 
 class _Then(Enum):
@@ -166,7 +166,7 @@ _AFTER_ERROR: dict[type[KafkaError], _Then] = {
     InvalidRecordError: _Then.END,
     UnsupportedVersionError: _Then.END,
 }
-"""Errors that are not listed here end the exchange, unless they are retriable.
+"""Reactions to errors. Errors that are not listed here end the exchange unless they are retriable.
 
 Java: ``ClientTelemetryUtils.maybeFetchErrorIntervalMs``.
 """
@@ -187,7 +187,7 @@ _FINE = Outcome(None, False)
 class TelemetryState:
     """Owns the phase, the subscription, and the client instance id.
 
-    Java stops pushing when it loses a connection, and if a push fails, it loses the counts of that interval. This
+    When Java loses a connection, it stops pushing. When a push fails, Java loses the counts of that interval. This
     client sends them with its next push, to another broker if necessary.
     """
 
@@ -198,7 +198,7 @@ class TelemetryState:
         """
         self.phase = TRANSITIONS.first
         self.client_instance_id: UUID | None = None
-        """Id assigned by the first broker that answered, or None."""
+        """Id assigned by the first broker that responded, or None."""
         self.subscription: Subscription | None = None
         self.due_at = 0.0
         """Time of the phase's next request, in monotonic seconds."""
@@ -218,13 +218,13 @@ class TelemetryState:
 
     @property
     def may_push(self) -> bool:
-        """True if another push may follow, as far as is known."""
+        """True if another push may follow."""
         return not self.ended and (self.subscription is None or self.subscription.wants_any)
 
     # --- the subscription --------------------------------------------------------------------------------------------
 
     def ask(self) -> GetTelemetrySubscriptionsRequest:
-        """Return the request for a subscription, and record that it is sent."""
+        """Return the request for a subscription, and record it as sent."""
         self._take(Event.ASK)
         return GetTelemetrySubscriptionsRequest(client_instance_id=self.client_instance_id or _NO_ID)
 
@@ -236,7 +236,7 @@ class TelemetryState:
     def subscribed(self, response: GetTelemetrySubscriptionsResponse, now: float) -> Outcome:
         """Process the response to the request for a subscription."""
         if self.phase is not Phase.SUBSCRIPTION_IN_PROGRESS:
-            return _FINE  # the client was closed meanwhile
+            return _FINE  # the client has been closed in the meantime
         if response.error_code:
             return self._refused(response.error_code, now)
         if response.client_instance_id != _NO_ID:
@@ -264,7 +264,7 @@ class TelemetryState:
         return next((codec for codec in codecs if codec not in self._refused_codecs), "none")
 
     def push(self, codec: str) -> bool:
-        """Record that a push with this codec is sent now. Return True if it is the last push."""
+        """Record that a push with this codec is being sent. Return True if it is the last push."""
         self._codec = codec
         self._take(Event.PUSH)
         return self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS
@@ -272,7 +272,7 @@ class TelemetryState:
     def pushed(self, error_code: int, now: float) -> Outcome:
         """Process the response to a push."""
         if self.ended:
-            return _FINE  # the client was closed meanwhile
+            return _FINE  # the client has been closed in the meantime
         if self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS:
             self._take(Event.END)
             return Outcome(_error(error_code), False)

@@ -1,4 +1,4 @@
-"""Builds the requests that add partitions and offsets to a transaction, and reads the responses."""
+"""Requests that add partitions and offsets to a transaction, and their responses."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ FIRST_WITH_TOPIC_IDS = 6
 
 
 OFFSETS = map_of("TopicPartition to offset", topic_partition, offset)
-"""Check of the offsets that the application passes."""
+"""Check of the offsets passed by the application."""
 
 
 def checked_group(group: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
-    """Return the group that the application passed. Raises `ConfigTypeError` or `ConfigError` if it is not valid."""
+    """Return the group passed by the application. Raises `ConfigTypeError` or `ConfigError` if it is invalid."""
     found = ConsumerGroupMetadata(group) if isinstance(group, str) else group
     if not isinstance(found, ConsumerGroupMetadata):
         raise ConfigTypeError(f"group_metadata must be a ConsumerGroupMetadata or a str, not {type(group).__name__}")
@@ -118,7 +118,7 @@ def offsets_request(
     membership.
     """
     lowest = FIRST_OF_V2 if state.v2 else FIRST_WITH_MEMBER if group.member_id else None
-    # Only the consumer knows the ids of the topics that it read. By now, a name may belong to another topic.
+    # Only the consumer knows the ids of the topics that it has read. A name may belong to another topic by now.
     named = all(tp.topic in group.topic_ids for tp in offsets)
     highest = FIRST_OF_V2 - 1 if not state.v2 else FIRST_WITH_TOPIC_IDS if named else FIRST_OF_V2
     version = versions.version_for(TxnOffsetCommitRequest, lowest=lowest, highest=highest)
@@ -153,7 +153,7 @@ def offsets_request(
 def read_offsets(
     response: TxnOffsetCommitResponse, group: ConsumerGroupMetadata, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, KafkaError]:
-    """Return the errors of those ``partitions`` whose offset was not added to the transaction."""
+    """Return the error of each of the ``partitions`` whose offset was not added to the transaction."""
     names = {topic_id: name for name, topic_id in group.topic_ids.items()}
     failed: dict[TopicPartition, KafkaError] = {}
     lacking = set(partitions)

@@ -1,4 +1,4 @@
-"""Orders the transactions of several transactional ids that are open at the same time.
+"""Order of the transactions of several transactional ids that are open at the same time.
 
 They are committed in the order in which they began. If one of them is not committed, all later ones are aborted,
 because they may depend on it.
@@ -20,9 +20,9 @@ class Stage(Enum):
     OPEN = "open"
     """The transaction accepts records and offsets."""
     STORED = "stored"
-    """Its content is stored in the brokers. It waits for the previous transaction."""
+    """Its content is stored in the brokers, and it waits for the previous transaction to end."""
     COMMITTING = "committing"
-    """It is the first of the chain, and the coordinator is asked to commit it."""
+    """It is the first of the chain, and the coordinator has been asked to commit it."""
     DOOMED = "doomed"
     """It has to be aborted, or is being aborted."""
     OVER = "over"
@@ -35,7 +35,7 @@ class Event(Enum):
     STORE = "store"
     """The application has finished the transaction, and its content is stored."""
     COMMIT = "commit"
-    """All earlier transactions are committed."""
+    """All earlier transactions have been committed."""
     DOOM = "doom"
     """The application or the coordinator aborts it, or an earlier transaction was not committed."""
     END = "end"
@@ -61,7 +61,7 @@ class Chained:
     def __init__(self) -> None:
         self.stage = TRANSITIONS.first
         self.reason: KafkaError | None = None
-        """The error to raise if an earlier transaction was not committed, else None."""
+        """The error to raise if an earlier transaction was not committed, otherwise None."""
 
     @property
     def left(self) -> bool:
@@ -77,7 +77,7 @@ T = TypeVar("T", bound=Chained)
 
 
 class Chain(Generic[T]):
-    """Decides which transaction to commit or abort next. The caller does it and reports the result."""
+    """Decides which transaction to commit or abort next. The caller does this and reports the result."""
 
     def __init__(self) -> None:
         self._in_flight: list[T] = []
@@ -90,7 +90,7 @@ class Chain(Generic[T]):
 
     @property
     def calm(self) -> bool:
-        """True if no transaction has to be aborted, so a new transaction may begin."""
+        """True if no transaction has to be aborted, so that a new transaction may begin."""
         return all(chained.stage is not Stage.DOOMED for chained in self._in_flight)
 
     def begin(self, chained: T) -> None:

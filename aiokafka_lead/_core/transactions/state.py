@@ -1,4 +1,4 @@
-"""State of a transactional producer: its phase, its producer id and epoch, and its open transaction."""
+"""State of a transactional producer: its phase, producer id, epoch, and open transaction."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Phase(Enum):
     STORED = "stored"
     """The content of the transaction is stored in the brokers.
 
-    It waits for an earlier transaction to end (see `Chain`).
+    It waits for the end of an earlier transaction (see `Chain`).
     """
     COMMITTING = "committing"
-    """The rest of the content is sent, and then the coordinator is asked to commit."""
+    """The rest of the content is being sent, and then the coordinator is asked to commit."""
     ABORTING = "aborting"
-    """Unsent records are discarded, and then the coordinator is asked to abort."""
+    """Unsent records are being discarded, and then the coordinator is asked to abort."""
     RENEWING = "renewing"
     """The transaction has ended, and the producer is requesting a new epoch for the next one (KIP-360)."""
     HANDED_OVER = "handed over"
@@ -72,7 +72,7 @@ class Event(Enum):
     STORE = "store"
     """The content of the transaction is stored in the brokers, but the transaction is not ended yet."""
     ABORT = "abort"
-    """The application aborts the transaction, or an error does."""
+    """The application or an error aborts the transaction."""
     ENDED = "ended"
     """The coordinator has committed or aborted the transaction, or there was no transaction to end."""
     RENEW = "renew"
@@ -121,7 +121,7 @@ TRANSITIONS = Transitions(
 
 
 _PERHAPS_TIMED_OUT = (InvalidProducerEpochError, InvalidTxnStateError)
-"""The first errors that a producer gets after the coordinator has aborted its transaction because of the timeout."""
+"""Errors that show a producer that the coordinator may have aborted its transaction because of its timeout."""
 
 _NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.STORED, Phase.COMMITTING, Phase.ABORTING)
 
@@ -133,13 +133,13 @@ class OpenTransaction(NamedTuple):
     producer_id: int
     epoch: int
     version: int
-    """2 if the transaction follows KIP-890, else 1. It must end in the version in which it began."""
+    """2 if the transaction follows KIP-890, otherwise 1. It must end in the version in which it began."""
     begun: bool
-    """True if the coordinator may know the transaction. False if no record or offset was sent."""
+    """True if the coordinator may know the transaction, False if no record or offset has been sent."""
 
 
 class Fate:
-    """The outcome of one transaction. It remains available after the next transaction has begun."""
+    """The outcome of one transaction. Callers may keep it after the next transaction has begun."""
 
     __slots__ = ("outcome",)
 
@@ -169,14 +169,14 @@ class TransactionState:
         self.renew = False
         """True if the epoch must not be used for another transaction.
 
-        A request of this transaction may still be in flight (KAFKA-17754), or its sequence numbers have a gap.
+        A request of this transaction may still be in flight (KAFKA-17754), or its sequence numbers may have a gap.
         """
         self._asked = False
-        """True if the coordinator was asked to end the transaction, so the coordinator determines the outcome."""
+        """True if the coordinator has been asked to end the transaction, and therefore determines the outcome."""
         self.error: KafkaError | None = None
         """The reason why the transaction can only be aborted.
 
-        In the phase FENCED, the reason why the producer has ended.
+        In phase FENCED, the reason why the producer has ended.
         """
         self.fate = Fate()
         """Outcome of the current or last transaction."""
@@ -185,7 +185,7 @@ class TransactionState:
     # --- the application's calls --------------------------------------------------------------------------------------
 
     def check_begin(self) -> None:
-        """Raise an error if no transaction can begin, not even after the work in progress has ended."""
+        """Raise an error if no transaction can begin, even after the work in progress has ended."""
         self.check_fenced()
         if self.phase is Phase.HANDED_OVER:
             raise IllegalStateError("the transaction was handed over: this producer cannot begin another")
@@ -195,7 +195,7 @@ class TransactionState:
             raise IllegalStateError("another task is committing the open transaction: wait before you begin another")
 
     def check_open(self, number: int) -> None:
-        """Raise an error unless transaction ``number`` accepts records and offsets."""
+        """Raise an error unless the transaction ``number`` accepts records and offsets."""
         if self.phase is Phase.OPEN and self.number == number:
             return
         self.check_fenced()
@@ -222,7 +222,7 @@ class TransactionState:
         self.began_at = now
 
     def fail(self, error: KafkaError) -> bool:
-        """Mark the transaction as failed, so that it can only be aborted. Return True if it had not failed before."""
+        """Mark the transaction as failed, so that it can only be aborted. Return True if it had not already failed."""
         if self._asked or self.phase not in (Phase.OPEN, Phase.STORED, Phase.COMMITTING):
             return False
         self._take(Event.FAIL)
@@ -230,29 +230,29 @@ class TransactionState:
         return True
 
     def commit(self) -> None:
-        """Start to commit. From now on, the transaction accepts no records and no offsets."""
+        """Begin the commit. From now on, the transaction accepts no records or offsets."""
         self._take(Event.COMMIT)
 
     def store(self) -> None:
-        """Record that all records and offsets are stored, so the transaction can be committed or aborted."""
+        """Record that all records and offsets are stored. The transaction can then be committed or aborted."""
         self._take(Event.STORE)
 
     def abort(self) -> None:
-        """Start to abort the open transaction.
+        """Begin to abort the open transaction.
 
-        From now on, the transaction accepts no records and no offsets, and its content is discarded.
+        From now on, the transaction accepts no records or offsets, and its content is discarded.
         """
         self._take(Event.ABORT)
 
     def hand_over(self) -> OpenTransaction:
-        """Leave it to another process to end the transaction, whose content is stored."""
+        """Let another process end the transaction, whose content is stored."""
         self._take(Event.HAND_OVER)
         return OpenTransaction(
             self.transactional_id, self.producer_id, self.epoch, 2 if self.v2 else 1, begun=self.touched
         )
 
     def resume(self, opened: OpenTransaction, now: float) -> None:
-        """Take over another process's transaction. Offsets can be added to it, and it can be ended."""
+        """Take over another process's transaction. It accepts offsets and can be ended."""
         self._take(Event.RESUME)
         self.number += 1
         self.producer_id, self.epoch = opened.producer_id, opened.epoch
@@ -279,7 +279,7 @@ class TransactionState:
     def end(self) -> Errand | None:
         """Return the errand that ends the transaction.
 
-        If the coordinator does not know the transaction, end it here and return None.
+        If the coordinator does not know the transaction, ends it here and returns None.
         """
         committed = self.phase is Phase.COMMITTING
         if not self.touched:

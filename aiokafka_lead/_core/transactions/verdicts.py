@@ -1,7 +1,7 @@
 """The table of reactions to errors, by the request that failed.
 
 It differs from Java's ``TransactionManager`` (4.3), in which PRODUCER_FENCED and similar errors always end the
-producer. Here they fail the transaction, and the coordinator's answer to the abort decides. If the coordinator has
+producer. Here they fail the transaction, and the coordinator's response to the abort decides. If the coordinator has
 aborted the transaction because of its timeout, the producer continues with a new epoch. If another producer has taken
 over the transactional id, this producer ends.
 """
@@ -39,7 +39,7 @@ class Call(Enum):
     """Requests of a transactional producer to a coordinator."""
 
     START = "InitProducerId"
-    """Get a producer id. Fences any earlier producer with the same transactional id."""
+    """Get a producer id. This fences any earlier producer with the same transactional id."""
     RENEW = "InitProducerId with an epoch"
     """Get the next epoch of the producer's id (KIP-360)."""
     ADD_PARTITIONS = "AddPartitionsToTxn"
@@ -56,27 +56,27 @@ class Verdict(Enum):
     """Reactions to an error."""
 
     RETRY = "retry"
-    """Repeat the request after a delay. It goes to the broker that is the coordinator then."""
+    """Repeat the request after a delay. It goes to the broker that is then the coordinator."""
     FAIL = "fail"
     """Fail the transaction: the application can only abort it."""
     ABORT = "abort"
-    """Abort the transaction, because it is certain that it was not committed."""
+    """Abort the transaction, because it was certainly not committed."""
     RENEW = "renew"
     """Continue with a new epoch, because there is no transaction to end."""
     START = "start"
     """Continue as a new producer, because the coordinator no longer knows the transactional id."""
     ASK = "ask"
-    """Ask the coordinator if another producer has taken over, or if the transaction timed out."""
+    """Ask the coordinator whether another producer has taken over or the transaction has timed out."""
     FENCED = "fenced"
     """Stop, because another producer has taken over."""
     REFUSE = "refuse"
-    """Raise the error in the caller, which may try again when the cause is gone."""
+    """Raise the error in the caller, which may try again once the cause is gone."""
 
 
 Verdicts = Mapping[type[KafkaError], Verdict]
 
 FENCED: tuple[type[KafkaError], ...] = (ProducerFencedError, InvalidProducerEpochError)
-"""Two names of the same error. Older versions of the protocol have only the second."""
+"""Two codes of the same error. Older versions of the protocol have only the second."""
 
 _NOT_MINE: Verdicts = dict.fromkeys((*FENCED, InvalidProducerIdMappingError), Verdict.ASK)
 _UNEXPLAINED: Verdicts = {UnknownServerError: Verdict.RETRY}

@@ -1,4 +1,4 @@
-"""Owns all connections of a client: the class `Brokers`."""
+"""The class `Brokers`, which owns all connections of a client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FRAME_OVERHEAD_BYTES = 1024 * 1024
 
 
 class _Node:
-    """The address of a broker, and its links."""
+    """A broker's address and links."""
 
     __slots__ = ("broker", "endpoint", "links")
 
@@ -43,7 +43,7 @@ class Brokers:
     """The connections of a client, by node and lane. They are opened on demand.
 
     All tasks run in ``tasks``, for example an anyio TaskGroup, which must outlive this object. If it is cancelled, the
-    connections close. As in Java, bootstrap servers are the nodes -1, -2, and so on. Not thread-safe.
+    connections close. As in Java, bootstrap servers are the nodes -1, -2, and so on. The class is not thread-safe.
     """
 
     def __init__(self, config: ClientConfig, tasks: Spawner, hot: Sequence[type[Request[Any]]] = ()) -> None:
@@ -82,14 +82,14 @@ class Brokers:
         """Links of removed nodes that still have requests in flight."""
         self._listeners: list[Callable[[int], None]] = []
         self.cluster_id: str | None = None
-        """The cluster to which known brokers must belong. None disables these checks."""
+        """The id of the cluster to which known brokers must belong. None disables these checks."""
         self._checks_cluster = config.metadata_cluster_check_enable
         self.connections_made = 0
         """Number of connections that have become ready."""
         self.last_offer: ApiVersions | None = None
-        """API versions of the broker whose connection became ready last, or None."""
+        """API versions of the broker that most recently became connected, or None."""
         self.on_connected: Callable[[], None] | None = None
-        """Called when a connection has become ready, after the two attributes above were set."""
+        """Called when a connection has become ready, after the two attributes above have been updated."""
         self._closed_by: KafkaError | None = None
 
     def _expected(self, endpoint: Endpoint) -> Expected | None:
@@ -124,6 +124,7 @@ class Brokers:
         if known is not None and known.endpoint == broker.endpoint:
             known.broker = broker
             return
+        # First replace the node, because tasks that wait for the old links look it up again when these are closed.
         self._nodes[broker.node_id] = _Node(broker)
         if known is not None:
             for link in known.links.values():
@@ -132,7 +133,7 @@ class Brokers:
     def add_listener(self, listener: Callable[[int], None]) -> None:
         """Call ``listener`` with a node's id when its state changes, or when it accepts requests again.
 
-        A state changes when a connection is ready, lost, failed or being opened; see `state` and `ready`. The call is
+        A state changes when a connection is ready, lost, failed or being opened (see `state` and `ready`). The call is
         synchronous and may be redundant. It must be quick and must not raise exceptions.
         """
         self._listeners.append(listener)
@@ -146,9 +147,9 @@ class Brokers:
     def ready(self, node_id: int, lane: AnyLane = Lane.DATA) -> Connection | None:
         """Return the node's connection if it is ready, otherwise None.
 
-        A ready connection may be busy; see `Connection.can_send`. If there is none, it is opened now or after the
-        backoff, and listeners are called. Call this method again after each failure, because a link connects again only
-        if that was requested since.
+        A ready connection may be busy (see `Connection.can_send`). If there is none, one is opened now or after the
+        backoff, and then the listeners are called. Call this method again after each failure, because a link connects
+        again only on request.
         """
         node = self._nodes.get(node_id)
         if node is None:
@@ -188,7 +189,7 @@ class Brokers:
                 raise self._not_in_time(link, timeout_s) from None
 
     def state(self, node_id: int) -> NodeState:
-        """Return the best state of the node's links. BACKOFF if the node is unknown."""
+        """Return the best state of the node's links, or BACKOFF if the node is unknown."""
         node = self._nodes.get(node_id)
         return NodeState.BACKOFF if node is None else self._state(node, time.monotonic())
 
@@ -201,32 +202,32 @@ class Brokers:
         return math.inf if node is None else self._reachability.retry_at(node.endpoint)
 
     def last_error(self, node_id: int) -> KafkaError | None:
-        """Return the error of the node's last attempt or connection. None if a connection is ready."""
+        """Return the error of the node's last attempt or connection, or None if a connection is ready."""
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.last_error(node.endpoint)
 
     def final_error(self, node_id: int) -> KafkaError | None:
-        """Return `last_error` if a retry cannot help, else None.
+        """Return `last_error` if a retry cannot help, otherwise None.
 
-        If a login used to work, its refusal does not count.
+        The refusal of a login that worked before does not count.
         """
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.final_error(node.endpoint)
 
     @property
     def reachable(self) -> bool:
-        """True if a node has a ready connection, and no later connection to it has failed or was lost.
+        """True if a node has a ready connection, and no later connection to it has failed or been lost.
 
-        An idle connection to a frozen broker also counts.
+        An idle connection to a stuck broker counts as well.
         """
         return any(
             self.last_error(node_id) is None and self.state(node_id) is NodeState.READY for node_id in self._nodes
         )
 
     def unanswered_s(self, node_id: int, now: float) -> float:
-        """Return the seconds since the last request on a connection to the node with unanswered requests.
+        """Return the seconds since the last request on a connection to the node that has unanswered requests.
 
-        If several connections have unanswered requests, returns the longest time, and 0 if none has. The rebalance lane
+        Returns the longest time if several connections have unanswered requests, and 0 if none has. The rebalance lane
         does not count, because group members wait for each other there.
         """
         node = self._nodes.get(node_id)
@@ -259,10 +260,10 @@ class Brokers:
             self._reachability.led_astray(node.endpoint)
 
     def evaded(self, node_id: int, asked_at: float) -> None:
-        """Record that a node did not answer a request that any broker can answer. `least_loaded` then avoids the node.
+        """Record that a node did not answer a request that any broker can answer. `least_loaded` then avoids it.
 
-        If only bootstrap servers are known and all are in doubt, reconnect. Their names may have several addresses, or
-        belong to a load balancer, so the next connection may lead to another broker.
+        If only bootstrap servers are known and all are in doubt, reconnects to them. The next connection may lead to
+        another broker, because a name may have several addresses or belong to a load balancer.
         """
         node = self._nodes.get(node_id)
         if node is not None:
@@ -273,15 +274,15 @@ class Brokers:
                 self._reconnect(node, error)
 
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
-        """Reconnect the node, if possible to another address of its host. Return True if the new connection may help.
+        """Reconnect to the node, at another address of its host if possible.
 
-        It cannot help if all other addresses were left without a useful response since. Unreachable addresses are tried
-        again by the next request. A ``silent`` address, which has not answered in time, is left in any case, because it
-        gets more time after each turn (`patience_s`).
+        Return True if the new connection may help. It cannot help if all other addresses have been left since the last
+        useful response. The next request tries unreachable addresses again. A ``silent`` address, which has not
+        responded in time, is left in any case, because it gets more time at each turn (`patience_s`).
         """
         node = self._nodes.get(node_id)
         if node is None:
-            return False  # it was removed while it was being asked
+            return False  # it was removed during the request
         reachability = self._reachability
         moves = reachability.leave(node.endpoint, error) or silent
         moves |= reachability.may_lead_elsewhere(node.endpoint, time.monotonic())
@@ -290,7 +291,7 @@ class Brokers:
         return moves
 
     def look_further(self, node_id: int, loss_s: float) -> bool:
-        """Leave a bootstrap server that knows no more than the known brokers. Happens only once in a while."""
+        """Leave a bootstrap server that knows no more than the known brokers. This happens only now and then."""
         node = self._nodes.get(node_id)
         further = node is not None and self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic(), loss_s)
         if further:
@@ -298,12 +299,12 @@ class Brokers:
         return further
 
     def all_left(self, node_id: int) -> bool:
-        """Return True if all addresses of the node's host were left, and none is merely unreachable."""
+        """Return True if all addresses of the node's host have been left, and none is merely unreachable."""
         node = self._nodes.get(node_id)
         return node is None or self._reachability.all_left(node.endpoint)
 
     def patience_s(self, node_id: int) -> float:
-        """Return the seconds until another address of the node's host is tried. Infinity if there is none."""
+        """Return the seconds until another address of the node's host is tried, or infinity if there is none."""
         node = self._nodes.get(node_id)
         return math.inf if node is None else self._reachability.patience_s(node.endpoint)
 
@@ -319,16 +320,16 @@ class Brokers:
             self._reachability.informed(node.endpoint)
 
     def in_doubt(self, node_id: int) -> bool:
-        """Return True if the node has not answered requests (see `evaded`), so other nodes should be asked first."""
+        """Return True if the node has not answered requests (see `evaded`). Other nodes are then asked first."""
         node = self._nodes.get(node_id)
         return node is not None and self._reachability.in_doubt(node.endpoint, time.monotonic())
 
     def least_loaded(self, lane: Lane = Lane.CONTROL, avoid: Container[int] = ()) -> int | None:
         """Return the best broker for a request that any broker can answer, or None.
 
-        As in Java, this is the ready node with the fewest requests in flight, else a connecting node, else a node to
-        which a connection can be opened. Equal nodes are chosen at random, so that clients spread over the brokers.
-        Nodes in doubt come after others, and nodes in ``avoid`` come last, even if they are connected.
+        As in Java, this is the ready node with the fewest requests in flight, otherwise a connecting node, otherwise a
+        node to which a connection can be opened. The choice between equal nodes is random, so that clients spread over
+        the brokers. Nodes in doubt come after all others, and nodes in ``avoid`` come last, even if they are connected.
 
         Returns None if all nodes are in backoff, or none is known. Unlike in Java, bootstrap servers are not
         considered, because they may belong to another cluster until they have answered Metadata.
@@ -357,22 +358,23 @@ class Brokers:
     def close_all(self, error: KafkaError) -> None:
         """Close all connections, including those that are being opened. Requests in flight fail with the error.
 
-        Nodes and their backoffs stay, and can be connected again.
+        Nodes and their backoffs are kept, and can be connected again.
         """
         links = [link for node in self._nodes.values() for link in node.links.values()] + self._retired
         self._retired = []
+        # First forget the links, so that tasks woken by their end do not find them.
         for node in self._nodes.values():
             node.links = {}
         for link in links:
             link.close(error)
 
     def stop(self, error: KafkaError) -> None:
-        """Close all connections, and open no more. `get` raises the error."""
+        """Close all connections, and open no more. From now on, `get` raises this error."""
         self.refuse(error)
         self.close_all(error)
 
     def refuse(self, error: KafkaError) -> None:
-        """Open no more connections. `get` raises the error. Existing connections stay open."""
+        """Open no more connections. From now on, `get` raises this error. Existing connections stay open."""
         self._closed_by = error
 
     # --- internal ---
@@ -380,8 +382,8 @@ class Brokers:
     def _new_link(self, node: _Node, lane: AnyLane) -> Link:
         """Return a link for a node on this lane.
 
-        A retired link that still has requests in flight is used again, because on a second connection to the same
-        broker, later requests could overtake earlier ones.
+        A retired link that still has requests in flight is reused. On a second connection to the same broker, later
+        requests could overtake earlier ones.
         """
         self._retired = [link for link in self._retired if not link.idle]
         for link in self._retired:
@@ -427,7 +429,7 @@ class Brokers:
         connection = link.connection if link is not None else None
         if connection is not None and connection.ready:
             return (_RANK[NodeState.READY] if connection.can_send() else _BUSY_RANK, connection.in_flight)
-        # For client and broker, another connection costs more than waiting in the queue.
+        # Another connection would cost client and broker more than waiting in the queue.
         return (_RANK[self._state(node, now)], self._context.settings.max_in_flight)
 
     def _not_in_time(self, link: Link, timeout_s: float) -> KafkaError:
@@ -435,7 +437,7 @@ class Brokers:
         if last is not None:
             why = f"; the last try: {last.message}"
         else:
-            # A listener with another security protocol may not answer at all.
+            # A broker's listener with another security protocol may not respond at all.
             why = "" if link.stage is None else f" (no answer during {link.stage})"
         return timeout_kind(link.stage)(f"no connection within {timeout_s * 1000:.0f} ms{why}", broker=link.label)
 

@@ -30,19 +30,19 @@ NO_VERSIONS = ApiVersions({})
 
 
 class ConnectionOwner(Protocol):
-    """Notified of events of a connection, synchronously. These methods must not raise exceptions."""
+    """Receives a connection's events. The calls are synchronous and must not raise exceptions."""
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
-        """Handle the end of the connection. Called before its requests in flight fail."""
+        """Handle the end of the connection. Its requests in flight fail after this call."""
 
     def on_change(self, connection: Connection, /) -> None:
-        """Handle that requests can be sent again, or that all requests in flight have failed after the end."""
+        """Handle a change: requests can be sent again, or all requests in flight have failed after the end."""
 
 
 class Connection:
-    """A connection, from opening to closing. It is never opened again.
+    """A connection, from opening to closing. It is never reopened.
 
-    Invariant: ``on_done`` is called exactly once for each request that was submitted.
+    Invariant: ``on_done`` is called exactly once for each submitted request.
     """
 
     def __init__(
@@ -61,22 +61,22 @@ class Connection:
         self.stage = "connecting"
         """Current stage of the setup, for the message of a timeout."""
         self.patience_s: float | None = None
-        """Time limit of each response during the setup, or None. There is also a limit for the whole setup."""
+        """Time limit in seconds of each response during the setup, or None. The whole setup has a limit as well."""
         self.opening_s = 0.0
         """Seconds that it took to connect to the broker or to a proxy, including TLS."""
         self.closed_by: KafkaError | None = None
-        """The error that has ended the connection, or None while it is open."""
+        """The error that ended the connection, or None while it is open."""
         self.session = ENDLESS
         """The authenticated session. It contains the time at which to open the next connection (KIP-368)."""
         self.retire_at = math.inf
         """Time from which no more requests are accepted.
 
-        The connection then closes when it has no pending requests (KIP-368).
+        The connection then closes once it has no pending requests (KIP-368).
         """
         self.used_at = time.monotonic()
         """Time at which a request was last sent."""
         self.on_successor: list[Callable[[Connection], Awaitable[None]]] = []
-        """Called to move state that is bound to this connection, before its successor takes over (KIP-368)."""
+        """Called before a successor takes over, to move state that is bound to this connection (KIP-368)."""
         self.handing_over = False
         """True while such state is being moved. The connection then stays open until `step_down`."""
         self._stepping_down = False
@@ -86,17 +86,17 @@ class Connection:
         self._transport: Transport | None = None
         self._ledger = InFlightLedger()
         self._unsent: deque[OnDone] = deque()
-        """Callbacks of requests that expect no response, and that the operating system has not accepted yet."""
+        """Callbacks of requests without a response that the operating system has not accepted yet."""
         self._unsent_deadline = math.inf
         self._muted = False
-        """True while the broker throttles this client, which is until ``_muted_until`` (KIP-219)."""
+        """True while the broker throttles this client, until ``_muted_until`` (KIP-219)."""
         self._muted_until = 0.0
         self._welcome = False
         """True if the broker has authenticated this client or answered a request."""
         self._refused = False
         """True if `can_send` has returned False since listeners were last notified."""
         self._turns = TurnQueue(self.can_send)
-        """Tasks that wait to send a request."""
+        """Tasks that are waiting to send a request."""
         self._wake = Signal()
         """Wakes `watch` before ``_wake_at``."""
         self._wake_at = 0.0
@@ -109,12 +109,12 @@ class Connection:
 
     @property
     def muted_s(self) -> float:
-        """Remaining throttle time in seconds (KIP-219). 0 if the broker does not throttle this client."""
+        """Remaining throttle time in seconds (KIP-219). It is 0 if the broker does not throttle this client."""
         return max(0.0, self._muted_until - time.monotonic()) if self._muted else 0.0
 
     @property
     def in_flight(self) -> int:
-        """Number of requests that were sent and not answered."""
+        """Number of requests that have been sent but not answered."""
         return len(self._ledger)
 
     def can_send(self) -> bool:
@@ -144,7 +144,7 @@ class Connection:
         expect_response: bool = True,
         raw: bool = False,
     ) -> int:
-        """Send a request now and return its version. ``on_done`` is called once, later, on the event loop.
+        """Send a request now and return its version. ``on_done`` is called later, once, on the event loop.
 
         - Call `can_send` first, because this method does not check the limit of requests in flight.
         - ``version`` defaults to the highest version that client and broker support.
@@ -205,6 +205,7 @@ class Connection:
                 at_least_ms = max(patience_ms, settings_ms)
                 self.submit(request, answer.on_done, timeout_ms=at_least_ms, version=version, raw=raw)
             finally:
+                # Even if the request could not be sent, it is the next task's turn.
                 self._turns.admit()
             fate = f"no answer to {name}"
             # The connection has a deadline for the request, so a timer is needed here only for a shorter deadline.
@@ -230,7 +231,7 @@ class Connection:
     # --- called by the task that owns the connection ---
 
     def opened(self, transport: Transport) -> None:
-        """Attach the open transport. Raises `KafkaError` if the connection has already been closed."""
+        """Attach an open transport. Raises `KafkaError` if the connection has already been closed."""
         if self.closed_by is not None:
             transport.close()
             raise self._not_ready()
@@ -249,7 +250,7 @@ class Connection:
         self._transport.limit_frames(self._settings.receive_max_bytes)
 
     async def watch(self) -> None:
-        """Watch for deadlines until the connection closes: of requests, throttling, idleness and retirement."""
+        """Watch the deadlines of requests, throttling, idleness and retirement until the connection closes."""
         while self.closed_by is None:
             now = time.monotonic()
             self._keep_deadlines(now)
@@ -260,19 +261,19 @@ class Connection:
             raise self._crash
 
     def retire(self) -> None:
-        """Accept no more requests, and close when pending requests are answered."""
+        """Accept no more requests, and close once the pending ones have been answered."""
         self.ready = False
         self._turns.reject(KafkaConnectionError("the connection is being closed", broker=self.label))
         self._close_if_retired()
 
     def step_down(self) -> None:
-        """Let a successor take over: retire when all waiting tasks have sent their requests."""
+        """Let a successor take over: retire once all waiting tasks have sent their requests."""
         self._stepping_down, self.handing_over = True, False
         if self._turns.empty:
             self.retire()
 
     def take_over(self, used_at: float) -> None:
-        """Take over from a connection that has closed, including the time since it was last used."""
+        """Take over from a closed connection, including the time at which it was last used."""
         self.used_at = used_at
 
     def revive(self) -> None:
@@ -286,8 +287,8 @@ class Connection:
     ) -> None:
         """Close the connection now. Requests in flight fail with an error that contains the reason.
 
-        ``expected`` is True if this client wanted to close it, so it is not the broker's fault. ``culprit`` is the
-        request that has caused the end, with its own error.
+        ``expected`` is True if this client wanted to close it, which is then not the broker's fault. ``culprit`` is the
+        request that caused the end, with its own error.
         """
         if self.closed_by is not None:
             return
@@ -324,8 +325,10 @@ class Connection:
         except KafkaError as error:
             self.close(with_broker(error, self.label))
             return
+        # Not earlier: if the response cannot be read, `close` must fail this request together with the others.
         self._ledger.pop()
         self._welcome = True
+        # A raw frame has no such attribute. The caller that decodes it calls `mute`.
         throttle_time_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_time_ms > 0:
             self.mute(throttle_time_ms / 1000)
@@ -338,7 +341,7 @@ class Connection:
             self._close_if_retired()
 
     def on_writable(self) -> None:
-        """Handle that the operating system has accepted all data."""
+        """Complete the requests that expect no response, because the operating system has accepted all data."""
         self._unsent_deadline = math.inf
         sent, self._unsent = self._unsent, deque()
         for on_done in sent:
@@ -348,13 +351,13 @@ class Connection:
             self._close_if_retired()
 
     def on_closed(self, error: KafkaError, /) -> None:
-        """Handle the end of the stream, or a stream that is not valid."""
+        """Handle the end of the stream, or an invalid stream."""
         oldest = self._ledger.oldest()
         if oldest is not None and isinstance(error, FrameTooLargeError):
-            # A retry would end in the same way, so the request of this frame fails with this error.
+            # A retry would end in the same way, so fail the request of this frame with this error.
             self.close(with_broker(error, self.label), culprit=(oldest, with_broker(error, self.label)))
         elif oldest is not None and self.ready and not self._welcome and type(error) is KafkaConnectionError:
-            # A listener with SASL answers ApiVersions without authentication, and then closes the connection.
+            # A broker's listener with SASL answers ApiVersions without authentication, and then closes the connection.
             text = f"{error.message} instead of answering the first request; does this listener require SASL?"
             self.close(KafkaConnectionError(text, broker=self.label))
         else:
@@ -387,6 +390,7 @@ class Connection:
                 return
             self._unsent.append(on_done)
             deadline = self._unsent_deadline = min(self._unsent_deadline, now + timeout_s)
+        # Requests usually expire in the order in which they are sent, so the watching task rarely has to wake.
         if deadline < self._wake_at:
             self._wake.set()
 
@@ -394,6 +398,7 @@ class Connection:
         try:
             on_done(response, error)
         except Exception as crash:
+            # This is a bug in the client. It is not the broker's fault, so it causes no backoff.
             self._crash = self._crash or crash
             self.close(KafkaConnectionError(f"an internal error: {crash!r}", broker=self.label), expected=True)
 
@@ -405,7 +410,7 @@ class Connection:
     def mute(self, seconds: float) -> None:
         """Send nothing during the broker's throttle time (KIP-219), but for at most ``request_timeout_ms``.
 
-        If the throttle time is longer, the broker does not read requests before it has ended.
+        If the throttle time is longer, the broker does not read requests until it ends.
         """
         self._muted = True
         seconds = min(seconds, self._settings.request_timeout_s)

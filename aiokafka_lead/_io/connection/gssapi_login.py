@@ -1,7 +1,7 @@
 """Authentication with GSSAPI (Kerberos 5, RFC 4752), using the ``gssapi`` package.
 
-Calls of that package send requests to the KDC and block. If the KDC does not answer, that takes up to 50 seconds. The
-calls therefore run in threads, and the time limit of the connection's setup applies to waits for them.
+Calls of that package send requests to the KDC and block, for up to 50 seconds if the KDC does not respond. They
+therefore run in threads, and the time limit of the connection's setup applies to the waits for them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FLAGS = (
     | gssapi.RequirementFlag.out_of_sequence_detection
 )
 _SHOWN = 300
-"""Maximum length of the library's message in an error."""
+"""Maximum number of characters of the library's message in an error."""
 
 
 class _Identity(NamedTuple):
@@ -43,7 +43,7 @@ class _Identity(NamedTuple):
 
     @property
     def store(self) -> dict[str | bytes, str | bytes] | None:
-        """The store of the tickets. None stands for the user's default cache, which ``kinit`` fills.
+        """The store of the tickets. None means the user's default cache, which ``kinit`` fills.
 
         With a keytab, the library gets tickets on demand, and renews them after half of their lifetime. The tickets
         stay in memory. All clients of the process with the same principal and keytab share them.
@@ -55,7 +55,7 @@ class _Identity(NamedTuple):
 
 
 class GssapiLogin:
-    """The GSSAPI login with the tickets that the options ``sasl_kerberos_*`` describe. Belongs to one event loop."""
+    """The GSSAPI login with the tickets described by the options ``sasl_kerberos_*``. It belongs to one event loop."""
 
     mechanism = "GSSAPI"
     readable = False
@@ -71,16 +71,16 @@ class GssapiLogin:
         return GssapiExchange(self, f"{self._service}@{self._domain or host}")
 
     async def credentials(self) -> Any:
-        """Return a handle to the tickets. If there are none, get them.
+        """Return a handle to the tickets, after getting them if there are none.
 
         This is called for each connection, so a later ``kinit`` has an effect. Only one caller at a time sends requests
-        to the KDC, and the others use its result.
+        to the KDC. Concurrent callers use its result.
         """
         async with self._one_at_a_time:
             return await self.call("getting a ticket", partial(_acquire, self._identity))
 
     async def call(self, doing: str, call: Callable[[], T]) -> T:
-        """Call the library in a thread and return the result.
+        """Call the library in a thread, and return the result.
 
         Converts the library's errors to errors of this package.
         """
@@ -155,7 +155,7 @@ class GssapiExchange:
 def _acquire(identity: _Identity) -> Any:
     """Get tickets. Blocks.
 
-    If the keytab cannot be used, find out why, because the library only reports "no credentials".
+    If the keytab cannot be used, looks for the reason, because the library only reports "no credentials".
     """
     name = None
     if identity.principal is not None:
@@ -182,5 +182,5 @@ _NO_CACHE = 2529639107
 
 
 def _text_of(error: GSSError) -> str:
-    """Return the library's message for the minor code, which contains the reason."""
+    """Return the library's message for the minor code, which gives the reason."""
     return " ".join(error.get_all_statuses(error.min_code, False))[:_SHOWN]

@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 SOFTWARE_NAME = "aiokafka-lead"
 
 API_VERSIONS = "ApiVersions"
-"""Stage of a connection that waits for the broker's API versions."""
+"""Stage in which a connection waits for the broker's API versions."""
 
 OLDER_VERSION = 3
-"""Version of ApiVersions for brokers that close the connection if they do not know a version.
+"""Version of ApiVersions for brokers that close the connection on unknown versions.
 
 It is the first version that contains the client's name (KIP-511).
 """
 
 FIRST_VERSION_THAT_REFUSES = 5
-"""First version of ApiVersions with the ids of broker and cluster. Other brokers refuse it (KIP-1242)."""
+"""First version of ApiVersions with the ids of broker and cluster, for which other brokers refuse it (KIP-1242)."""
 
 FIRST_VERSION_WITH_CLUSTER_ID = 2
 """First version of Metadata with the cluster id."""
 
 
 class Security(NamedTuple):
-    """The security options for all connections of a client."""
+    """Security settings of all connections of a client."""
 
     tls: TlsContexts | None
     login: Login | None
@@ -58,7 +58,7 @@ class Security(NamedTuple):
     def from_config(cls, config: ClientConfig, tasks: Spawner) -> Security:
         """Return the settings for the options ``security_protocol``, ``ssl_*`` and ``sasl_*``.
 
-        ``tasks`` runs tasks of logins.
+        ``tasks`` runs the background tasks of logins.
         """
         uses_tls = config.security_protocol.endswith("SSL")
         uses_sasl = config.security_protocol.startswith("SASL_")
@@ -76,13 +76,13 @@ class Security(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """The cluster to which a connection must lead, and the checks that make sure of it."""
+    """The cluster to which a connection must lead, and how this is checked."""
 
     cluster_id: str
     checked: bool
     """True if the broker should check its own id and its cluster id (KIP-1242).
 
-    Brokers before Kafka 4.4 cannot do so, and are asked for their cluster id instead.
+    Brokers before Kafka 4.4 cannot do this, and are asked for their cluster id instead.
     """
     has_led_astray: bool
     """True if the cluster id should be requested in any case, because the address has led to another cluster before."""
@@ -124,7 +124,7 @@ async def shake_hands(
 async def _negotiate(
     connection: Connection, security: Security, expected: Expected | None, version: int
 ) -> tuple[ApiVersions, int]:
-    """Request the API versions. If the broker does not support the version of the request, use lower ones (KIP-511).
+    """Request the API versions. Fall back to lower versions of the request if necessary (KIP-511).
 
     Returns the broker's API versions, and the version of the request that was answered.
     """
@@ -158,13 +158,13 @@ async def _negotiate(
 def may_lack_version(connection: Connection, error: KafkaError) -> bool:
     """Return True if the broker may have closed the connection because it does not know the version of ApiVersions.
 
-    Azure Event Hubs and some proxies do so. Apache Kafka brokers answer such a request with an error (KIP-511).
+    Azure Event Hubs and some proxies do this. Apache Kafka brokers answer such a request with an error (KIP-511).
     """
     return connection.stage == API_VERSIONS and type(error) is KafkaConnectionError
 
 
 def has_newer_version(versions: ApiVersions) -> bool:
-    """Return True if the broker knows a later version of ApiVersions than `OLDER_VERSION`."""
+    """Return True if the broker supports a later version of ApiVersions than `OLDER_VERSION`."""
     return versions.supports(ApiVersionsRequest, OLDER_VERSION + 1)
 
 
@@ -177,7 +177,7 @@ def _lower_version(response: ApiVersionsResponse, asked: int) -> int:
 
 
 async def _confirm(connection: Connection, versions: ApiVersions, cluster_id: str) -> None:
-    """Raise `MisroutedConnectionError` if the broker belongs to another cluster."""
+    """Raise `MisroutedConnectionError` if the broker does not belong to the expected cluster."""
     version = versions.version_for(MetadataRequest) if versions.supports(MetadataRequest) else 0
     if version < FIRST_VERSION_WITH_CLUSTER_ID:
         return

@@ -1,4 +1,4 @@
-"""The task that keeps a node connected on a lane as long as a connection is needed."""
+"""The task that keeps a node connected on a lane while a connection is needed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .transport import AddressInfo, Way, dial, resolve
 
 
 class LinkContext(NamedTuple):
-    """Data that all links of a client share."""
+    """Data shared by all links of a client."""
 
     settings: ConnectionSettings
     security: Security
@@ -39,12 +39,12 @@ class LinkContext(NamedTuple):
     """Requests whose codecs are created before a connection is ready."""
     reachability: Reachability
     way: Way | None
-    """The proxy or function that connects to brokers. None connects directly."""
+    """The proxy or function that connects to brokers, or None to connect directly."""
     expected: Callable[[Endpoint], Expected | None]
-    """Returns the cluster to which an address must lead. None if it is unknown or not checked."""
+    """Returns the cluster to which an address must lead, or None if it is unknown or not checked."""
     tasks: Spawner
     notify: Callable[[int], None]
-    """Called with the node's id when `Link.state` has changed, or when its connection accepts requests again."""
+    """Called with the node's id when `Link.state` has changed, and when its connection accepts requests again."""
     connected: Callable[[ApiVersions], None]
     """Called with the broker's API versions when a connection has become ready."""
     log: ClientLog
@@ -53,8 +53,8 @@ class LinkContext(NamedTuple):
 class Link:
     """Connects to an endpoint on demand, waits for backoffs to end, and owns the connection until it closes.
 
-    The task is running only while a connection is wanted, connecting or open. The endpoint of a link never changes. A
-    link that was closed stays closed, and abandons an attempt to connect.
+    Its task runs only while a connection is wanted, connecting or open. The endpoint of a link never changes. A closed
+    link stays closed, and abandons any attempt to connect.
     """
 
     def __init__(self, node_id: int, endpoint: Endpoint, lane: AnyLane, context: LinkContext) -> None:
@@ -65,28 +65,28 @@ class Link:
         name = shown(host)
         address = f"[{name}]:{port}" if ":" in host else f"{name}:{port}"
         self.label = address if node_id < 0 else f"{node_id} ({address})"
-        """Name of the broker in errors and logs. It contains the node id, unless this is a bootstrap server."""
+        """Name of the broker in errors and logs. It contains the node id, except for a bootstrap server."""
         self.connection: Connection | None = None
-        """The connection while it is ready, else None."""
+        """The connection while it is ready, otherwise None."""
         self._attempt: Connection | None = None
-        """The connection, from the start of connecting until it has closed and a successor has taken over.
+        """The connection, from the start of an attempt until it is closed and a successor has taken over.
 
-        Otherwise None.
+        It is None at other times.
         """
         self._context = context
         self._log = context.log
         self._about = {"broker": self.label}
         self._connecting = False
         self._wanted = False
-        """True if a connection was requested since the last attempt started."""
+        """True if a connection has been requested since the last attempt started."""
         self._running = False
         self._next_login_at = 0.0
         """Earliest time of the next login, after a session that was too short for a successor to take over."""
         self._closed = False
         self._leaving = False
-        """True if the current connection is the last one, because the node is removed."""
+        """True if the current connection is the last one, because the node has been removed."""
         self._renewal: Renewal | None = None
-        """Opens the connection that will take over, or None."""
+        """The renewal that opens the successor of the connection, or None."""
         self._scope: anyio.CancelScope | None = None
         self._waiters: list[Waiter[Connection | None]] = []
 
@@ -120,7 +120,7 @@ class Link:
                 raise
 
     async def wait(self, timeout_s: float) -> Connection | None:
-        """Wait for the next attempt to connect, and return its connection.
+        """Wait for the end of the next attempt to connect, and return its connection.
 
         Returns None if the link is closed or replaced. Raises the error of the attempt, or TimeoutError after
         ``timeout_s`` seconds.
@@ -137,9 +137,10 @@ class Link:
                 self._waiters.remove(waiter)
 
     def retire(self) -> None:
-        """Close when pending requests are answered, because the node was removed or has another link."""
+        """Close once pending requests have been answered, because the node was removed or has another link."""
         self._leaving = True
         if self.connection is not None:
+            # Do not connect again once this connection has closed.
             self._wanted = False
             self.connection.retire()
         else:
@@ -155,7 +156,7 @@ class Link:
     def close(self, error: KafkaError | None) -> None:
         """Close the link at once. Requests in flight and waiting tasks fail with the error.
 
-        Without an error, the link is being replaced, and waiting tasks try again.
+        No error means that the link is being replaced. Waiting tasks then try again.
         """
         if self._closed:
             return
@@ -170,10 +171,11 @@ class Link:
     # --- called by the connection ---
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
+        # A failed setup is reported by the code that awaits it.
         if connection is self.connection:
             self.connection = None
             self._context.reachability.lost(self.endpoint, time.monotonic(), error)
-            self._log.info("Connection lost: %s", error, extra=self._about)
+            self._log.info("connection lost: %s", error, extra=self._about)
 
     def on_change(self, connection: Connection, /) -> None:
         if connection is self._attempt and connection.closed_by is not None:
@@ -214,11 +216,11 @@ class Link:
                 try:
                     await self._keep(await self._connect(group), group)
                 except Exception as error:
-                    crash = error  # stored here, because the group would wrap it
+                    crash = error  # kept here, because the task group would wrap it
                     self._end_attempt(KafkaConnectionError(f"an internal error: {error!r}"))
         finally:
             self._connecting = False
-            # The connection can be open here only if this task was cancelled.
+            # Only if this task was cancelled is the connection still open here.
             self._end_attempt(KafkaConnectionError("the client has closed the connection", broker=self.label))
             self.connection = self._attempt = None
         if crash is not None:
@@ -255,11 +257,11 @@ class Link:
         self._attempt = successor
         self._wanted = False
         self._use(successor)
-        self._log.debug("Connected to %s for %s, to renew the session", self.label, self.lane.value, extra=self._about)
+        self._log.debug("connected to %s for %s, to renew the session", self.label, self.lane.value, extra=self._about)
         self._settle(successor, None)
 
     async def _connect(self, group: Spawner) -> Connection | None:
-        """Return the connection when it is ready, if it is still wanted. Raise a failure from waiting calls."""
+        """Connect and return the ready connection if it is still wanted. A failure is raised from waiting calls."""
         try:
             connection = await self._set_up(self._new_attempt, group)
         except KafkaError as failure:
@@ -271,14 +273,14 @@ class Link:
         self._context.reachability.failed(self.endpoint, time.monotonic(), error)
         # Log once per outage, instead of once per attempt.
         repeated = known is not None and known.message == error.message
-        self._log.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error, extra=self._about)
+        self._log.log(logging.DEBUG if repeated else logging.WARNING, "no connection: %s", error, extra=self._about)
         self._end_attempt(error)
         self._settle(None, error)
         self._context.notify(self.node_id)
         return None
 
     async def _set_up(self, new: Callable[[], Connection], group: Spawner) -> Connection:
-        """Return a connection to the first address of the host that works, within a time limit.
+        """Return a connection to the first working address of the host, within a time limit.
 
         ``new`` creates a connection for each address. Raises `KafkaError` with the broker's name and the failure of
         each address.
@@ -290,7 +292,7 @@ class Link:
             with anyio.fail_after(timeout_s):
                 tls = await self._tls_context(connection)
                 search.found = await self._addresses(connection)
-            # A second time limit, so that slow name resolution does not shorten the rest.
+            # Start a second time limit, so that slow name resolution does not shorten the rest.
             with anyio.fail_after(timeout_s):
                 while not await self._set_up_next(connection, tls, search, group):
                     connection = new()
@@ -310,7 +312,7 @@ class Link:
     ) -> bool:
         """Set up the connection at the next address.
 
-        Return False if another address should be tried. Raises other errors.
+        Returns False if another address should be tried. Raises all other errors.
         """
         reachability = self._context.reachability
         older = reachability.asks_older_version(self.endpoint)
@@ -334,7 +336,7 @@ class Link:
             raise error
         level = logging.WARNING if news else logging.DEBUG
         so_far = of_addresses(search.errors, error).message
-        self._log.log(level, "Trying another address of %s: %s", self.label, so_far, extra=self._about)
+        self._log.log(level, "trying another address of %s: %s", self.label, so_far, extra=self._about)
         return False
 
     async def _tls_context(self, connection: Connection) -> SSLContext | None:
@@ -366,8 +368,8 @@ class Link:
     ) -> None:
         """Open the connection at the next address and make it ready.
 
-        If ``older``, the handshake starts with an older version of ApiVersions. Raises TimeoutError if the address does
-        not respond in time.
+        With ``older``, the handshake starts with an older version of ApiVersions. Raises TimeoutError if the address
+        does not respond in time.
         """
         began, way = time.monotonic(), self._context.way
         connection.stage = "connecting" if way is None else f"connecting through {way.label}"
@@ -401,7 +403,7 @@ class Link:
             return False
         self._connecting = False
         self._use(connection)
-        self._log.debug("Connected to %s for %s", self.label, self.lane.value, extra=self._about)
+        self._log.debug("connected to %s for %s", self.label, self.lane.value, extra=self._about)
         self._settle(connection, None)
         self._context.notify(self.node_id)
         return True
@@ -415,6 +417,7 @@ class Link:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if error is not None:
+                # Each task raises its own copy, because raising an error adds a traceback to it.
                 waiter.set_error(own_copy(error))
             else:
                 waiter.set_result(connection)

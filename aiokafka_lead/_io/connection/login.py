@@ -1,6 +1,6 @@
 """SASL authentication (KIP-43, KIP-152). Each client has a `Login`, and each of its connections has an `Exchange`.
 
-Mechanisms that only compute are in `_core.connection.sasl`, and run in a `ComputedExchange`. A mechanism that waits for
+Mechanisms that only compute are in `_core.connection.sasl` and run in a `ComputedExchange`. A mechanism that waits for
 a token, a ticket or a thread implements `Exchange` itself. `_LOGINS` lists all mechanisms.
 """
 
@@ -33,12 +33,12 @@ from .connection import Connection
 class Exchange(Protocol):
     """The authentication of one connection. Call `start` once, and then `respond` for each challenge until ``done``.
 
-    Both may wait, within the time limit of the connection's setup. Their errors end the connection.
+    Both may wait within the time limit of the connection's setup. Their errors end the connection.
     """
 
     @property
     def done(self) -> bool:
-        """True if the client has nothing more to send, and the broker has proved its identity if it can."""
+        """True if the client has nothing more to send, and any proof of the broker's identity has been verified."""
         ...
 
     async def start(self) -> bytes:
@@ -46,7 +46,7 @@ class Exchange(Protocol):
         ...
 
     async def respond(self, challenge: bytes) -> bytes:
-        """Return the response to the broker's message. Must not be called once ``done`` is True."""
+        """Return the response to the broker's message. It must not be called once ``done`` is True."""
         ...
 
     def refused(self, reason: str) -> None:
@@ -55,7 +55,7 @@ class Exchange(Protocol):
 
 
 class Login(Protocol):
-    """The credentials for all connections of a client."""
+    """Credentials for all connections of a client."""
 
     @property
     def mechanism(self) -> str:
@@ -64,7 +64,7 @@ class Login(Protocol):
 
     @property
     def readable(self) -> bool:
-        """True if anybody who reads the messages of an exchange can log in with them."""
+        """True if an eavesdropper on the exchange could log in with the messages."""
         ...
 
     def exchange(self, host: str) -> Exchange:
@@ -73,7 +73,7 @@ class Login(Protocol):
 
 
 class ComputedExchange:
-    """The exchange of a mechanism that only computes, and takes little time."""
+    """The exchange of a mechanism that only computes and takes little time."""
 
     def __init__(self, mechanism: SaslMechanism) -> None:
         self._mechanism = mechanism
@@ -170,8 +170,8 @@ def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -
 async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> tuple[int, float]:
     """Authenticate. Return the session's lifetime in milliseconds, and the time of the last request.
 
-    The session begins after that request, so its end is computed from that time. The lifetime is 0 if the session has
-    no limit (KIP-368).
+    The session begins after that request, so its end is computed from that time. The lifetime is 0 if it is unlimited
+    (KIP-368).
     """
     handshake = await connection.exchange(SaslHandshakeRequest(mechanism=login.mechanism), _SASL_VERSION)
     if handshake.error_code == UnsupportedSaslMechanismError.code:
@@ -185,7 +185,7 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
 
     exchange = login.exchange(without_root(connection.endpoint[0]))
     version = versions.version_for(SaslAuthenticateRequest)
-    # No variable contains the raw messages, because tracebacks show variables.
+    # Keep the raw messages out of variables, because tools that show tracebacks may show variables.
     request = SaslAuthenticateRequest(auth_bytes=await exchange.start())
     for _ in range(MAX_SASL_ROUNDS):
         asked_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Authentication with OAUTHBEARER. The token is refreshed in the background."""
+"""Authentication with OAUTHBEARER, with tokens that are refreshed in the background."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RETRY_REFRESH_S = 10.0
 
 
 class OAuthLogin:
-    """The login with ``sasl_oauth_token_provider``. All clients with the same provider share the source of tokens."""
+    """The login with ``sasl_oauth_token_provider``. All clients with the same provider share a `TokenSource`."""
 
     mechanism = "OAUTHBEARER"
     readable = True
@@ -67,9 +67,9 @@ class OAuthLogin:
         self._source.refused(token, error, self._fetching.backoff)
 
     async def _keep_fresh(self, source: TokenSource) -> None:
-        """Refresh the token before it expires. Ends if a token does not expire.
+        """Refresh the token before it expires. Return if a token never expires.
 
-        All clients with the same provider do this, and the first of them fetches the token for all.
+        All clients with the same provider do this. The first of them fetches the token for all.
         """
         try:
             while (token := source.current) is not None and token.expires_at is not None:
@@ -80,7 +80,9 @@ class OAuthLogin:
                     try:
                         await source.refresh(self._fetching)
                     except KafkaError as error:
-                        self._log.warning("The token could not be refreshed; the old one is kept: %s", error.message)
+                        self._log.warning(
+                            "the token could not be refreshed, so the old one stays in use: %s", error.message
+                        )
                         await sleep_until(time.monotonic() + min(RETRY_REFRESH_S, _left_s(token) / 2 + 0.1))
         finally:
             # The next connection that needs a token will start this task again.
@@ -124,6 +126,6 @@ class OAuthExchange:
         return response
 
     def refused(self, reason: str) -> None:
-        """Record the refusal. Unlike RFC 7628 requires, some brokers do not send it as a challenge first."""
+        """Record the refusal. Contrary to RFC 7628, some brokers do not send it as a challenge first."""
         if self._token is not None and self._mechanism is not None and self._mechanism.refused is None:
             self._login.refused(self._token, reason or "without a reason")

@@ -1,8 +1,7 @@
-"""Opens the connection that takes over when the session of another connection ends (KIP-368).
+"""Replacing a connection before its session ends (KIP-368).
 
-Java authenticates again on the current connection, and requests wait for that. Here, requests wait only for
-responses to earlier requests, not for TLS, the SASL exchange or a token provider. The new login may also have another
-principal.
+Java authenticates again on the current connection, while requests wait. Here, requests wait only for responses to
+earlier requests, not for TLS, the SASL exchange or a token provider. The new login may also use another principal.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ..loop import sleep_until
 from .connection import Connection
 
 _BACKOFF = Backoff(100, 1_000)
-"""Delays between attempts. The current connection stays usable meanwhile."""
+"""Delays between attempts. The current connection stays usable."""
 _LEAST_DELAY = 1 / 8
 """Minimum delay as a fraction of the remaining time.
 
@@ -27,7 +26,7 @@ A token provider may return the same token for minutes, and each attempt costs t
 """
 
 _GAIN_S = 0.5
-"""Number of seconds by which a new session must last longer than the current one. With the same token, it would not."""
+"""Number of seconds by which a new session must outlast the current one. With the same token, it would not."""
 
 
 class Renewal:
@@ -43,8 +42,8 @@ class Renewal:
     ) -> None:
         """Replace ``current`` by a connection that ``new`` creates and ``set_up`` makes ready.
 
-        ``set_up`` may raise an error. ``moved_within_s`` is the time limit of a request, and of moving the state that
-        is bound to ``current``.
+        ``set_up`` may raise an error. ``moved_within_s`` is the time limit of a request, and of moving the state bound
+        to ``current``.
         """
         self._current = current
         self._new = new
@@ -53,7 +52,7 @@ class Renewal:
         self._moved_within_s = moved_within_s
         self._attempt: Connection | None = None
         self._done = False
-        """True if the connection of the current attempt is ready."""
+        """True once the connection of the current attempt is ready."""
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
@@ -72,7 +71,7 @@ class Renewal:
         except KafkaError as error:
             if not self._scope.cancel_called:  # otherwise, `stop` has ended the attempt
                 self._end_attempt(error)
-                self._log.warning("The session ends soon, and no new connection could be opened yet: %s", error)
+                self._log.warning("the session ends soon, and no new connection could be opened yet: %s", error)
             return False
         if attempt.session.ends_at < self._current.session.ends_at + _GAIN_S:
             same = KafkaConnectionError("the new session would not outlast the current one", broker=attempt.label)
@@ -94,7 +93,7 @@ class Renewal:
         return taken
 
     def stop(self) -> None:
-        """Stop, and close the new connection unless it was taken."""
+        """Stop, and close the new connection unless it has been taken."""
         self._scope.cancel()
         self._end_attempt(KafkaConnectionError("no longer wanted", broker=self._current.label))
 

@@ -1,4 +1,4 @@
-"""The purposes of connections, and their settings."""
+"""Purposes and settings of connections."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from enum import StrEnum
 from ..._values import NamedTuple
 
 
-class Lane(StrEnum):  # A str has a fast hash, and each request looks up its connection by the lane.
+class Lane(StrEnum):  # It is a str because its hash is fast, and each request looks up its connection by the lane.
     """The purpose of a connection.
 
-    A node has a separate connection for each, so no request waits behind a long poll.
+    A node has a separate connection for each lane, so that no request waits behind a long poll.
     """
 
     DATA = "data"
     """Produce and Fetch."""
     BESIDE = "beside"
-    """A Fetch that must not wait for the Fetch on DATA, which the broker may hold for long."""
+    """A Fetch that must not wait for the Fetch on DATA, which the broker may hold for a long time."""
     CONTROL = "control"
     """Metadata and all other requests."""
     COORDINATOR = "coordinator"
@@ -24,7 +24,7 @@ class Lane(StrEnum):  # A str has a fast hash, and each request looks up its con
     REBALANCE = "rebalance"
     """JoinGroup and SyncGroup.
 
-    The coordinator holds them until all members have joined, and commits continue meanwhile.
+    The coordinator holds them until all members have joined, while commits continue on another lane.
     """
 
 
@@ -32,9 +32,9 @@ class FetchLane(NamedTuple):
     """The lane of fetches that are merged for consumers that share connections."""
 
     number: int
-    """Differs for each combination of options that affect fetches."""
+    """Number of this combination of options that affect fetches."""
     kind: str = "fetches"
-    """Makes this lane different from lanes of other classes, which would otherwise be equal as tuples."""
+    """Distinguishes this lane from lanes of other classes, which would otherwise be equal as tuples."""
 
     @property
     def value(self) -> str:
@@ -76,8 +76,8 @@ class ShareLane(NamedTuple):
 class CoordinatorLane(NamedTuple):
     """The lane COORDINATOR of one producer of a pipeline.
 
-    A broker answers the requests of a connection one by one. On a shared connection, the requests would wait for the
-    end of other producers' transactions.
+    A broker answers the requests of a connection one by one. On a shared connection, they would wait for the end of
+    other producers' transactions.
     """
 
     producer: int
@@ -90,7 +90,7 @@ class CoordinatorLane(NamedTuple):
 
 
 class ProduceLane(NamedTuple):
-    """The lane DATA of one of the producers that share connections, and would otherwise wait long for each other."""
+    """The lane DATA of one of several producers that share connections and would otherwise wait long for each other."""
 
     number: int
     kind: str = "produce"
@@ -106,8 +106,8 @@ AnyLane = Lane | FetchLane | HeldLane | ShareLane | CoordinatorLane | ProduceLan
 COORDINATOR_IN_FLIGHT = 100
 """Maximum number of requests in flight to a coordinator, as in Java's consumer, unless the option is higher.
 
-All members in a client use one connection. A heartbeat must not wait for the responses to other requests, which take
-long if the event loop is busy.
+All members in a client use one connection. A heartbeat must not wait for the responses to other requests, which may be
+delayed by a busy event loop.
 """
 
 HELD_IDLE_S = 1.0
@@ -118,7 +118,7 @@ PRODUCE_IDLE_S = 10.0
 
 
 class ConnectionSettings(NamedTuple):
-    """The options that apply to a single connection."""
+    """Options of a single connection."""
 
     client_id: str
     request_timeout_s: float

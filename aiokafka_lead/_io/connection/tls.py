@@ -1,8 +1,8 @@
 """TLS contexts for new connections.
 
 A context is fixed, comes from the application's function, or is created from files that may be replaced. Certificates
-may be valid for days or hours, while clients run for longer. If files are replaced on disk, for example by Kubernetes,
-they are read before the next connection is opened. Open connections do not change.
+may be valid for days or hours, and clients run longer than that. If files are replaced on disk, for example by
+Kubernetes, they are read again before the next connection is opened. Open connections do not change.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TlsContexts(Protocol):
 
 
 def new_tls_contexts(config: ClientConfig) -> TlsContexts:
-    """Return the provider that the ``ssl_*`` options ask for."""
+    """Return the provider for the ``ssl_*`` options."""
     log = client_log("connection", config.client_id)
     if isinstance(config.ssl_context, SSLContext):
         return _Given(config.ssl_context)
@@ -55,7 +55,7 @@ class _Given:
 
 
 class _Renewed:
-    """Base class for contexts that change. If creating a new context fails, the last one stays in use."""
+    """Base class for contexts that change. If creating a new context fails, the previous one stays in use."""
 
     def __init__(self, source: str, log: ClientLog) -> None:
         self._source = source
@@ -74,7 +74,7 @@ class _Renewed:
                 if self._context is None:
                     raise KafkaConnectionError(text) from error
                 if text != self._warned:
-                    self._log.warning("The TLS context stays as it was: %s", text)
+                    self._log.warning("the TLS context could not be renewed, so the old one stays in use: %s", text)
                 self._warned = text
             else:
                 self._warned = ""
@@ -108,7 +108,7 @@ class _Read(_Renewed):
         super().__init__("what the ssl_* options name", log)
         self._material = material
         self._look: Look | None = None
-        """State of the files just before the current context was created from them."""
+        """State of the files just before they were read for the current context."""
 
     async def _renew(self, current: SSLContext | None) -> SSLContext:
         if current is not None and not self._material.files:
@@ -131,10 +131,10 @@ def read_if_changed(material: TlsMaterial, known: Look | None) -> tuple[Look, SS
 
 
 def _look_of(path: str) -> tuple[object, ...]:
-    """Return data that changes if a file is written or replaced, or if a link in its path is changed."""
+    """Return data that changes if a file is written or replaced, or if a link in its path changes."""
     try:
         real = os.path.realpath(path)
         found = os.stat(real)
     except OSError:
-        return (path,)  # creating the context will raise an error with the reason
+        return (path,)  # creating the context raises an error with the reason
     return real, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

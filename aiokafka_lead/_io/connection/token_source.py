@@ -1,4 +1,4 @@
-"""Fetches a token for all connections that use the same provider, and refreshes it before it expires."""
+"""Tokens for all connections that use the same provider, which are refreshed before they expire."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ..loop import Spawner, Waiter, loop_token, sleep_until
 from ..threads import BlockingCalls
 
 KEPT_WITHOUT_END_S = 1.0
-"""Seconds for which a token without a known expiry is used. A client's simultaneous connections share it."""
+"""Seconds for which a token without a known expiry is used. This lets a client's simultaneous connections share it."""
 
 MARGIN_S, MARGIN_PART = 1.0, 0.1
 """Minimum remaining lifetime of a token for new connections, in seconds and as a fraction of the lifetime."""
 
 WAITED_OUT_S = 1.0
-"""Longest remaining backoff in seconds for which a call waits.
+"""Maximum remaining backoff in seconds for which a call waits.
 
-If it is longer, the last error is raised again at once.
+If more remains, the last error is raised again at once.
 """
 
 _MAX_LOST = 3
@@ -61,12 +61,12 @@ class TokenSource:
         self.margin_s = 0.0
         """Minimum remaining lifetime in seconds for a new connection, whose session ends together with the token.
 
-        Brokers count whole seconds, and fetching takes time, so the session ends earlier than the token seems to.
+        Brokers count whole seconds, and fetching takes time, so the session ends earlier than the token appears to.
         """
         self._flight: Waiter[None] | None = None
-        """Completed when the current fetch has ended. None if there is none."""
+        """Completed when the current fetch ends, or None if there is none."""
         self._failures = 0
-        """Number of consecutive fetches that failed, and tokens that were refused."""
+        """Number of consecutive failed fetches and refused tokens."""
         self._error: KafkaError | None = None
         self._retry_at = 0.0
         self._calls = _Calls()
@@ -92,7 +92,7 @@ class TokenSource:
         return token
 
     async def refresh(self, fetching: Fetching) -> None:
-        """Fetch a new token, or wait for a fetch that is in progress. The current token is kept until then.
+        """Fetch a new token, or wait for a fetch already in progress. The current token is kept until then.
 
         Raises the same errors as `token`.
         """
@@ -114,13 +114,13 @@ class TokenSource:
         self._error = None
 
     def refused(self, token: Token, error: KafkaError, backoff: Backoff) -> None:
-        """Record that a broker has refused the token. It is not used again, and a new one is fetched after a delay."""
+        """Record that a broker has refused the token. It is not used again. A new one is fetched after a delay."""
         if self._token is token:
             self._token = None
             self._note(error, backoff)
 
     async def _fly(self, flight: Waiter[None], fetching: Fetching) -> None:
-        """Run the current fetch in a separate task, so that it continues if the setup of a connection ends."""
+        """Run the current fetch in a separate task, so that it outlasts the setup of the connection that needs it."""
         error: KafkaError | None = None
         try:
             await sleep_until(self._retry_at)
@@ -131,7 +131,7 @@ class TokenSource:
                 self._note(error, fetching.backoff)
                 flight.set_error(error)
             else:
-                # Even if this client has stopped, because other clients may be waiting.
+                # Continue even if this client has stopped, because other clients may be waiting.
                 flight.set_result(None)
 
     def _note(self, error: KafkaError, backoff: Backoff) -> None:
@@ -142,7 +142,7 @@ class TokenSource:
     async def _fetch(self, fetching: Fetching) -> KafkaError | None:
         """Fetch a token.
 
-        Return the error instead of raising it, because its traceback would keep local variables alive.
+        Returns the error instead of raising it, because its traceback would keep local variables alive.
         """
         try:
             with anyio.fail_after(fetching.timeout_s):
@@ -201,7 +201,7 @@ class _Calls:
         self._threads = BlockingCalls("token provider", at_once=1, max_lost=_MAX_LOST)
 
     async def call(self, function: Callable[[], Any], source: TokenSource) -> Any:
-        """Call a function and return its result. The call keeps the source alive even if all clients are gone."""
+        """Call a function and return its result. The call keeps the source alive, even if all clients are gone."""
         if inspect.iscoroutinefunction(function_of(function)):
             return await function()
         given = await self._threads.run(partial(_call, function, source))
@@ -216,9 +216,9 @@ _sources: WeakValueDictionary[tuple[int, int], TokenSource] = WeakValueDictionar
 
 
 def source_of(provider: Any) -> TokenSource:
-    """Return the source for a provider on the running event loop. All clients with the same provider share it."""
+    """Return the source for a provider on the running event loop, shared by all clients with this provider."""
     loop = loop_token()
-    # A source keeps the loop and the provider alive, so no other objects can have their ids.
+    # A source keeps the loop and the provider alive, so their ids cannot be reused.
     key = (id(loop), id(provider))
     source = _sources.get(key)
     if source is None:

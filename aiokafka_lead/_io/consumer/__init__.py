@@ -1,1 +1,1 @@
-"""The tasks that fetch records, and hand them to the application."""
+"""Tasks that fetch records, and the delivery of records to the application."""

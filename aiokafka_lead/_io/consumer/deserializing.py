@@ -1,4 +1,4 @@
-"""Deserializes and decompresses records if that has to be awaited, or to run in a thread."""
+"""Deserialization and decompression that must be awaited or run in a thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..loop import CodecThreads
 Record = ConsumerRecord[Any, Any]
 
 TOGETHER = 512
-"""Maximum number of records to deserialize together, even if fewer were requested. The others stay in the chunk."""
+"""Maximum number of records to deserialize together, even if fewer were requested. The rest stay in the chunk."""
 
 
 async def of_application(record: Record, by: Deserializers) -> Record:
@@ -32,8 +32,8 @@ async def of_application(record: Record, by: Deserializers) -> Record:
 async def make_ready(chunk: Chunk, by: Deserializers, limit: int | None, within_s: float) -> None:
     """Deserialize the chunk's next record, and more records up to ``limit`` within ``within_s`` seconds.
 
-    Raises `RecordDeserializationError` if the first record fails. The error of a later record is raised when that
-    record is the next. After a cancellation, the finished records stay in the chunk.
+    Raises `RecordDeserializationError` if the first record fails. The error of a later record is raised when it is that
+    record's turn. After a cancellation, the finished records stay in the chunk.
     """
     first = at = chunk.handed_out()
     until = time.monotonic() + within_s
@@ -69,7 +69,7 @@ async def _make_ready_together(chunk: Chunk, by: Deserializers, until: float) ->
 
 
 async def _prepare(records: Sequence[Record], by: Deserializers) -> None:
-    """Wait until the deserializers can be called for these records, of which there is at least one.
+    """Wait until the deserializers can be called for these records, at least one.
 
     All are of one topic.
     """
@@ -92,7 +92,7 @@ async def fill_batch(batch: RecordBatch[Any, Any], by: Deserializers, bury: Bury
     """Deserialize a batch before it is handed out. Return False if it contains no more records.
 
     If ``bury`` is None, the error of a record is raised when its column is read. Otherwise, ``bury`` is awaited with
-    all errors, and their records are left out. A temporary error is raised at once, and the batch is not handed out.
+    all errors, and their records are omitted. A temporary error is raised at once, and the batch is not handed out.
     """
     if bury is not None:
         return await _fill_with_readable(batch, by, bury)
@@ -168,7 +168,7 @@ _threads = CodecThreads("decompression")
 
 
 class Loading:
-    """Decompresses one batch of a consumer at a time, so that the memory for several partitions does not add up."""
+    """Decompresses a consumer's batches one at a time, so that the memory for several partitions does not add up."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
@@ -176,7 +176,7 @@ class Loading:
     async def load(self, view: BatchView | MessageSet) -> None:
         """Decompress the batch. Errors are raised later, when its records are read.
 
-        A cancellation waits for the thread, because no other code may use the batch until then.
+        A cancellation waits for the thread, because no other code may use the batch before it ends.
         """
         async with self._lock:
             if not view.is_loaded:

@@ -1,4 +1,4 @@
-"""Assembles the parts of a `Consumer`."""
+"""Assembly of the parts of a `Consumer`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..group.membership import Membership
 
 HOT_REQUESTS = (ListOffsetsRequest, FetchRequest)
-"""The requests that are needed for the first records."""
+"""Requests that are needed before the first records."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -121,7 +121,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         config = self.config
         if config.group_id is None:
             return None
-        # Imported here because consumers without a group do not need them.
+        # Import these here, because consumers without a group do not need them.
         from ..group.membership import MembershipEvents, membership
 
         events = MembershipEvents(topics.keep, self._notify, self._news.tell, topics.is_late, released)
@@ -168,7 +168,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Start to fetch. If ``wait`` is True, wait for the start positions. Raises the errors of `Readiness.wait`."""
+        """Start fetching. If ``wait`` is True, wait for the start positions. Raises the errors of `Readiness.wait`."""
         self.started = True
         self.client.on_fatal(lambda error: self._notify())
         self.client.measure(self._telemetry)
@@ -191,7 +191,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             await self._wait_at_start(deadline)
 
     def _telemetry(self) -> Source:
-        # Imported here because few brokers subscribe to metrics.
+        # Import this here, because few brokers subscribe to metrics.
         from ..._core.consumer.telemetry import ConsumerPlace, ConsumerTelemetry
 
         config, membership = self.config, self.membership
@@ -205,7 +205,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         return ConsumerTelemetry(place, self.reading, self.reader.waited_s, self.client.own_connections)
 
     async def _wait_at_start(self, deadline: Deadline) -> None:
-        self.progress.waits()  # the application cannot read before the start has ended
+        self.progress.waits()  # the application cannot read before the end of the start
         try:
             missing = await self._missing(deadline)
         finally:
@@ -225,7 +225,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
     async def _missing(self, deadline: Deadline) -> str | None:
         missing = await self.readiness.wait(deadline)
         if self.client.stopping:
-            raise ClientClosedError  # a member that leaves gets no assignment
+            raise ClientClosedError  # a leaving member gets no assignment
         return missing
 
     def block_done(self) -> None:
@@ -250,7 +250,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
     async def depart(self, deadline: Deadline) -> None:
         """Commit, leave the group, and close the fetch sessions."""
         if not self.client.brokers.connections_made:
-            return  # no broker was reached, so the consumer is in no group
+            return  # no broker has been reached, so the consumer is in no group
         membership = self.membership
         if membership is not None:
             await membership.commits.settle(deadline.left_s() / 4)
@@ -279,20 +279,20 @@ class ConsumerEngine(Kind, Generic[K, V]):
         self.subscription_changed()
 
     def subscription_changed(self) -> None:
-        """Apply a subscription that the application has changed."""
+        """Apply the application's change of the subscription."""
         if self.run.on_subscription is not None:
             self.run.on_subscription()
         self.subscriber.changed(started=self.started)
-        self._absence_watch.look_soon()  # another consumer may have already found that some topics do not exist
+        self._absence_watch.look_soon()  # another consumer may already have found that some topics do not exist
 
     def unsubscribed(self) -> None:
-        """End reads that are waiting, because the consumer has no subscription or assignment any longer."""
+        """End waiting reads, because the consumer no longer has a subscription or assignment."""
         self._notify()
         if self.run.work is not None:
             self.run.work.unsubscribed()
 
     def check_reading(self) -> None:
-        """Raise the error that prevents reading, if there is one."""
+        """Raise the error that prevents reading, if any."""
         self.client.check()
         if self.subscription.kind is SubscriptionKind.NONE:
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")

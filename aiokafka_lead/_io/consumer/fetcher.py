@@ -177,7 +177,7 @@ async def close_sessions(
 class Fetcher:
     """Sends the fetches that the planner returns, and processes the responses.
 
-    Events that may change the plan wake it.
+    It is woken by events that may change the plan.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class Fetcher:
         self._useless: dict[int, Trust] = {}
         """Brokers whose last response contained no usable data."""
         self._demand: Container[Any] | None = ()
-        """Partitions for which a reader is waiting. None stands for all."""
+        """Partitions for which a reader is waiting. None means all partitions."""
         self._closing = False
         self._wake = wake
         """Set when the plan may have to change."""
@@ -230,7 +230,7 @@ class Fetcher:
             self._client.metadata.remove_listener(self._on_metadata)
 
     def _next_times(self, now: float) -> Iterator[float]:
-        """Yield the times of future steps that no event triggers."""
+        """Yield the times of future steps that are not triggered by an event."""
         lates = (self._followers.late_at(sent_at) for _, sent_at in self._sent_to_followers())
         for time_ in (self._planner.next_time(now), self._followers.next_time(), *lates):
             if time_ is not None and time_ > now:
@@ -245,7 +245,7 @@ class Fetcher:
     def demand(self, wanted: Container[Any] | None) -> None:
         """Set the partitions for which a reader is waiting.
 
-        None stands for all, and empty means that no reader is waiting.
+        None means all partitions, and an empty collection means that no reader is waiting.
         """
         self._demand = wanted
         if self._planner.starved:
@@ -301,7 +301,7 @@ class Fetcher:
             self._client.metadata.request_update(lost(node_id))
 
     def _followed(self, node_id: int) -> list[PartitionState]:
-        """Return the partitions that are read from this broker as a follower."""
+        """Return the partitions that are read from this broker although it is a follower."""
         return [state for state in self._planner.members(node_id) if state.preferred_replica == node_id]
 
     def _sent_to_followers(self) -> Iterator[tuple[int, float]]:
@@ -312,18 +312,18 @@ class Fetcher:
                 yield node_id, sent_at
 
     def _leave(self, node_id: int, why: str, now: float) -> None:
-        """Return the partitions of this follower to their leaders."""
+        """Move the partitions that are read from this follower back to their leaders."""
         followed = self._followed(node_id)
         if followed:
             self._followers.leave(node_id, now)
             self._log.warning(
-                "reading %d partitions from their leaders, not from broker %d: %s", len(followed), node_id, why
+                "reading %d partitions from their leaders instead of broker %d: %s", len(followed), node_id, why
             )
             for state in followed:
                 state.read_from_leader()
 
     def _report_refusal(self, node_id: int) -> None:
-        """Report a broker's connection error to the application, if a retry cannot help."""
+        """Report a broker's connection error to the application if a retry cannot help."""
         error = self._client.brokers.last_error(node_id)
         if isinstance(error, FrameTooLargeError) and self._client.brokers.ready_since(node_id, 0.0):
             return  # it concerns a single partition
@@ -349,12 +349,12 @@ class Fetcher:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def _done(self, planned: PlannedFetch, response: FetchResponse | None, error: KafkaError | None) -> None:
-        """Handle the end of a request. Called by the connection."""
+        """Handle the end of a request. The connection calls this."""
         if response is None:
             self._failed(planned, error)
         else:
             self._answered(planned, response)
-        # The next step is taken later, so that it can handle all responses that arrive together.
+        # Defer the next step, so that it handles all responses that arrive together.
         self._wake.set()
 
     def _failed(self, planned: PlannedFetch, error: KafkaError | None) -> None:
@@ -411,7 +411,7 @@ class Fetcher:
             metadata.request_update(doubted(planned.node_id))
 
     def _refused(self, node_id: int, error: KafkaError) -> None:
-        """Handle an error of the broker: back off and, if a retry cannot help, report the error."""
+        """Handle an error of the broker: back off, and report the error if a retry cannot help."""
         if not error.retriable:
             self._prefetch.report((type(error), node_id), error)
         self._no_use(node_id, time.monotonic(), wait=True)

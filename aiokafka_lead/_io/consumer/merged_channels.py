@@ -1,4 +1,4 @@
-"""Merges the fetches of all consumers of a shared client, as `MergedFetches` decides."""
+"""Merged fetches of all consumers of a shared client, as planned by `MergedFetches`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ..loop import Signal
 from .fetcher import Channel, FetchDone, close_sessions
 
 HOLD_S = 5.0
-"""Seconds for which a consumer's fetch stays open, so that not every empty response wakes the consumer."""
+"""Seconds for which a consumer's fetch stays open without data, so that not every empty response wakes the consumer."""
 
 
 class MergedChannels:
-    """The channels of one consumer; see `FetchChannels`."""
+    """The channels of one consumer (see `FetchChannels`)."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         assert client.parent is not None
@@ -55,7 +55,7 @@ class MergedChannels:
 
     def channel(self, node_id: int, *, beside: bool, hide_rack: bool) -> Channel | None:
         if hide_rack != (node_id in self._hidden_from):
-            # Other options use another lane, so withdraw the fetches on the old one.
+            # Other options mean another lane, so withdraw the fetches on the old one.
             self._hidden_from ^= {node_id}
             self._merger.leave(self, node_id)
         connection = self._merger.ready(node_id, self._options_at(node_id), self)
@@ -82,7 +82,7 @@ class MergedChannels:
         self._merger.ask(self, self._options_at(node_id), node_id, planned)
 
     def answered(self, answered: Answered) -> None:
-        """Report the result of an ask."""
+        """Report the answer to an ask."""
         if self._done is not None:
             error = answered.error
             self._done(answered.planned, answered.response, None if error is None else own_copy(error))
@@ -107,7 +107,7 @@ class _MergedChannel:
 
 
 class _Merger:
-    """Sends the merged fetches of a shared client in a task. Uses one lane for each set of options."""
+    """Sends the merged fetches of a shared client in a task, with one lane per set of options."""
 
     def __init__(self, parent: Client) -> None:
         self._parent = parent
@@ -119,7 +119,7 @@ class _Merger:
         self._fetches: dict[tuple[FetchOptions, int], MergedFetches] = {}
         self._wake = Signal()
         self._waiting: dict[int, set[MergedChannels]] = {}
-        """The channels that wait for a connection to each broker."""
+        """For each broker, the channels that are waiting for a connection to it."""
         self._running = False
 
     @classmethod
@@ -140,7 +140,7 @@ class _Merger:
     # --- requests of the consumers ------------------------------------------------------------------------------------
 
     def ready(self, node_id: int, options: FetchOptions, channels: MergedChannels) -> Connection | None:
-        """Return the connection for these fetches, or None. In that case, the consumer is woken when that changes."""
+        """Return the connection for these fetches, or None. After None, the consumer is woken when this changes."""
         connection = self._parent.brokers.ready(node_id, self._lane(options))
         if connection is None:
             self._waiting.setdefault(node_id, set()).add(channels)
@@ -198,8 +198,8 @@ class _Merger:
         timeout_s: float | None = None
         while True:
             await self._wake.wait(timeout_s)
-            # Consumers that have just been answered ask again in this iteration of the event loop. By waiting for them,
-            # their asks become one request.
+            # Consumers that have just been answered ask again in this iteration of the event loop. Wait for them, so
+            # that one request covers all of their asks.
             await anyio.lowlevel.checkpoint()
             now = time.monotonic()
             next_time: float | None = None

@@ -1,4 +1,4 @@
-"""Looks up the first and the last offsets of partitions, and offsets by timestamp."""
+"""Look-ups of the first and last offsets of partitions, and of offsets by timestamp."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def list_offsets(
 
 
 class OffsetQueries:
-    """Sends requests to all leaders at once, and repeats them for partitions whose leader has changed."""
+    """Queries all leaders concurrently, and repeats the queries for partitions whose leader has changed."""
 
     def __init__(self, client: Client, reading: Reading) -> None:
         self._client = client
@@ -80,7 +80,7 @@ class OffsetQueries:
         return query.found
 
     async def _know(self, name: str, deadline: Deadline) -> None:
-        """Wait until the topic is known. Raises an error as soon as it certainly does not exist."""
+        """Wait until the topic is known. Raises an error as soon as it is certain not to exist."""
         while True:
             try:
                 await self._client.metadata.topic(name, min(deadline.left_ms(), BELIEVE_AFTER_S * 1000))
@@ -91,7 +91,7 @@ class OffsetQueries:
                     raise
 
     async def _pause(self, query: _Query) -> None:
-        """Wait for the backoff. The wait ends early if a remaining partition has a newer leader epoch (KIP-951)."""
+        """Wait for the backoff. End the wait early if a remaining partition has a newer leader epoch (KIP-951)."""
         metadata = self._client.metadata
         snapshot = metadata.snapshot
         epochs = {tp: snapshot.leader(*tp)[1] for tp in query.left}
@@ -160,7 +160,7 @@ class _Query:
         self.found: dict[TopicPartition, ListedOffset] = {}
         self.failures = 0
         self.free_retries = 0
-        """Number of backoffs that a newer leader epoch has ended."""
+        """Number of backoffs ended by a newer leader epoch."""
         self.last: KafkaError | None = None
         self.refused: KafkaError | None = None
         """An error that cannot be retried, or None."""
@@ -168,7 +168,7 @@ class _Query:
     def failed(self, error: KafkaError, trust: Trust) -> None:
         """Store the error.
 
-        `UnknownServerError` is retried for some time, because another broker may be the leader by now.
+        `UnknownServerError` is retried for some time, because another broker may already be the leader.
         """
         self.last = error
         may_pass = isinstance(error, UnknownServerError) and trust.refusals < 2 * DOUBT_AFTER

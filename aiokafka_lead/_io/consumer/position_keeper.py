@@ -1,7 +1,7 @@
-"""Looks up missing positions, and validates uncertain ones.
+"""Look-ups of missing positions, and validation of uncertain ones.
 
 Each call looks up a partition once, in the background. A failed look-up is repeated after the partition's backoff. The
-result is used only if the partition's position was not set meanwhile.
+result is used only if the partition's position has not been set since.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PositionKeeper:
         by_tp = {state.tp: state for state in states}
         leaders, leaderless = by_leader(by_tp, self._client.metadata.snapshot)
         if leaderless:
-            # These are looked up when new metadata contains their leaders.
+            # They are looked up once new metadata contains their leaders.
             self._client.metadata.request_update(LEADERLESS)
         for node_id, partitions in leaders.items():
             self._spawn(_Lookup([by_tp[tp] for tp in partitions]), ask, node_id)
@@ -95,7 +95,7 @@ class PositionKeeper:
                 self._client.metadata.request_update(STALE if node_id is None else lost(node_id))
 
     def _current(self, lookup: _Lookup) -> list[PartitionState]:
-        """Return the partitions whose position was not set since the look-up began."""
+        """Return the partitions whose position has not been set since the look-up began."""
         return [
             state
             for state, incarnation in lookup.asked.items()
@@ -189,7 +189,7 @@ class PositionKeeper:
 
 
 class _Lookup:
-    """The partitions of one request, with their incarnations when it was sent."""
+    """The partitions of one request, with their incarnations at the time of sending."""
 
     __slots__ = ("asked",)
 

@@ -1,4 +1,4 @@
-"""Hands records from the prefetch buffer to the application."""
+"""Delivery of records from the prefetch buffer to the application."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ Due = Callable[[Chunk], int]
 
 
 class ReadListener(Protocol):
-    """Notified when records are handed out, and when the application requests more."""
+    """Receives notifications when records are handed out, and when the application requests more."""
 
     def returned(self, now: float) -> None:
-        """Handle that the application requests more records, so the earlier ones are done."""
+        """Record that the application requests more records, so the earlier ones are done."""
 
     def watch(self, now: float) -> float | None:
-        """Handle that the application waits. Return the time at which to call `returned` again, or None."""
+        """Record that the application is waiting. Return the time at which to call `returned` again, or None."""
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Handle that records from this position on are handed out."""
+        """Record that records from this position on have been handed out."""
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Handle that the records of this chunk are handed out one by one."""
+        """Record that the records of this chunk are being handed out one by one."""
 
 
 class Reader(Generic[K, V]):
@@ -69,7 +69,7 @@ class Reader(Generic[K, V]):
 
     - ``check`` raises the error that prevents reading.
     - ``watch`` reports topics that cannot be read, and returns the time of its next call.
-    - ``demand`` is called with the partitions for which a reader is waiting. None stands for all.
+    - ``demand`` is called with the partitions for which a reader is waiting. None means all partitions.
     - ``listener`` is notified of records that are handed out, and ``poll`` of the application's progress.
     """
 
@@ -91,7 +91,7 @@ class Reader(Generic[K, V]):
         self._poll = poll
         self._listener = listener
         self._waits: list[Wanted] = []
-        """Partitions for which each waiting task waits."""
+        """Partitions for which each waiting task is waiting."""
         self._waited_s = 0.0
         self._waits_since = 0.0
         self._waited_at = -math.inf
@@ -108,9 +108,9 @@ class Reader(Generic[K, V]):
         self.shared = False
         """True if several tasks may wait for records at the same time."""
         self.bury: Bury | None = None
-        """Awaited before a record that cannot be deserialized is left out.
+        """Awaited before a record that cannot be deserialized is omitted.
 
-        If None, the record's error is raised instead.
+        If it is None, the record's error is raised instead.
         """
 
     @property
@@ -139,7 +139,10 @@ class Reader(Generic[K, V]):
         return Records(slices.next, look)
 
     async def slice(self, size: int) -> Iterator[ConsumerRecord[K, V]] | None:
-        """Return an iterator over the next records, or None after a stop. A record is handed out when it is reached."""
+        """Return an iterator over the next records, or None after a stop.
+
+        A record counts as handed out when it is reached.
+        """
         while not self.stopped:
             self.begin()
             try:
@@ -167,7 +170,7 @@ class Reader(Generic[K, V]):
             self._gave_way_at = time.monotonic()
 
     async def next_record(self) -> ConsumerRecord[K, V] | None:
-        """Return the next record. None if the consumer was stopped meanwhile."""
+        """Return the next record, or None if the consumer is stopped during the wait."""
         try:
             return await self.getone(None, None)
         except ClientClosedError:
@@ -176,7 +179,7 @@ class Reader(Generic[K, V]):
             raise
 
     async def getone(self, wanted: Wanted, deadline: Deadline | None) -> ConsumerRecord[K, V] | None:
-        """Return the next record of these partitions. None if there is none by the deadline."""
+        """Return the next record of these partitions, or None if there is none by the deadline."""
         while True:
             await self._begin_fairly()
             try:
@@ -200,8 +203,8 @@ class Reader(Generic[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return buffered records of these partitions. If there are none, wait for the first ones.
 
-        ``due`` returns how many of a chunk's next records may be taken; the others stay in the buffer. If ``due``
-        returns fewer than all, it must have removed the partition from ``wanted``, or the call would ask again without
+        ``due`` returns the number of a chunk's next records that may be taken. The others stay in the buffer. If this
+        is not all of them, ``due`` must have removed the partition from ``wanted``. Otherwise, the call would never
         end.
         """
         deadline = Deadline(timeout_ms)
@@ -228,7 +231,7 @@ class Reader(Generic[K, V]):
                 chunk = self._prefetch.chunk(wanted)
             except (KafkaError, NotLoaded):
                 if taken:
-                    break  # the next call raises the error; if it were raised now, these records would be lost
+                    break  # the next call raises the error, because raising it now would lose these records
                 raise
             if chunk is None:
                 break
@@ -257,7 +260,7 @@ class Reader(Generic[K, V]):
         return taken
 
     async def next_batch(self) -> RecordBatch[K, V] | None:
-        """Return the next batch. None if the consumer was stopped meanwhile."""
+        """Return the next batch, or None if the consumer is stopped during the wait."""
         try:
             while True:
                 await self._begin_fairly()
@@ -280,6 +283,7 @@ class Reader(Generic[K, V]):
                     except RecordDeserializationError as error:
                         self._prefetch.pass_turn(TopicPartition(error.topic, error.partition))
                         raise
+                    # Other tasks have run. They may have stopped the consumer or reported an error.
                     self.begin()
                     batch = self._prefetch.take_batch(ahead)
                     if batch is None or not readable:
@@ -298,7 +302,7 @@ class Reader(Generic[K, V]):
     async def _is_ready(self, chunk: Chunk, limit: int | None, within_s: float) -> bool:
         """Deserialize the chunk's next records. Return False if other tasks have run, and may have changed the chunk.
 
-        No record is handed out meanwhile.
+        It hands out no record.
         """
         if chunk.ready_left() > 0:
             return True
@@ -317,7 +321,7 @@ class Reader(Generic[K, V]):
         return False
 
     def begin(self) -> None:
-        """Start a read: raise pending errors, and notify the listener that the application requests records."""
+        """Start a read: raise pending errors, and notify the listener that the application has requested records."""
         now = time.monotonic()
         self._poll.progressed(now)
         self._check()
@@ -329,6 +333,7 @@ class Reader(Generic[K, V]):
         self.begin()
         if time.monotonic() > self._gave_way_at + FAIR_S:
             await self.give_way()
+            # Other tasks have run. They may have stopped the consumer or reported an error.
             self.begin()
 
     def _handing_out(self, chunk: Chunk) -> None:
@@ -345,7 +350,7 @@ class Reader(Generic[K, V]):
             self._deserializing.cancel()
 
     async def _unless_stopped(self, deserializing: Coroutine[Any, Any, T]) -> T:
-        """Await the application's function. Raises `ClientClosedError` if the consumer is stopped meanwhile."""
+        """Await the application's function. Raises `ClientClosedError` if the consumer is stopped during the wait."""
         with anyio.CancelScope() as scope:
             self._deserializing = scope
             try:
@@ -355,10 +360,11 @@ class Reader(Generic[K, V]):
         raise ClientClosedError
 
     async def wait(self, wanted: Wanted, deadline: Deadline | None) -> bool:
-        """Wait until records may have arrived. Return False if the deadline has passed."""
+        """Wait until records may have arrived. Return False if the deadline passes first."""
         if self._waits and not self.shared:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         now = time.monotonic()
+        # Do this before the deadline is checked, because even a read without a timeout must report missing topics.
         watch_at = self._watch(now)
         end_at = None if deadline is None else deadline.at
         if end_at is not None and now >= end_at:
@@ -386,7 +392,10 @@ class Reader(Generic[K, V]):
         return True
 
     def _wanted(self) -> Wanted:
-        """Return the partitions for which tasks wait: None for all, empty if no task waits."""
+        """Return the partitions for which tasks are waiting.
+
+        None means all, and empty means that no task is waiting.
+        """
         given = [wanted for wanted in self._waits if wanted is not None]
         if len(given) < len(self._waits):
             return None
@@ -394,7 +403,7 @@ class Reader(Generic[K, V]):
 
 
 class AnyOf:
-    """A container of the partitions that at least one of several containers contains."""
+    """The union of several containers of partitions."""
 
     def __init__(self, containers: Sequence[Container[TopicPartition]]) -> None:
         self._containers = containers
@@ -404,10 +413,10 @@ class AnyOf:
 
 
 class Slices(Generic[K, V]):
-    """Yields the records of an iteration in slices.
+    """The records of an iteration in slices.
 
     There is no task switch between the records of a slice. Other tasks run between slices. The size of the slices
-    doubles if the last one took less than a quarter of `FAIR_S`; otherwise it halves.
+    doubles if the last one took less than a quarter of `FAIR_S`, and halves otherwise.
     """
 
     def __init__(self, reader: Reader[K, V]) -> None:
@@ -416,7 +425,7 @@ class Slices(Generic[K, V]):
         self._began_at: float | None = None
 
     async def next(self) -> Iterator[ConsumerRecord[K, V]] | None:
-        """Return the next slice, which must be iterated to its end. None if the consumer was stopped."""
+        """Return the next slice, which must be iterated to its end, or None if the consumer has been stopped."""
         if self._began_at is not None:
             quick = time.monotonic() < self._began_at + FAIR_S / 4
             self._size = min(MANY, self._size * 2) if quick else max(1, self._size // 2)
@@ -429,7 +438,7 @@ class Slices(Generic[K, V]):
 class Batches(Generic[K, V]):
     """Asynchronous iterator over the batches of a reader.
 
-    This is not a generator, because trio warns of generators that are not exhausted.
+    It is not a generator, because trio warns about generators that are not exhausted.
     """
 
     def __init__(self, reader: Reader[K, V], leases: Leases | None, look: BatchLoop | None = None) -> None:
@@ -462,6 +471,6 @@ class Batches(Generic[K, V]):
         return batch
 
     def __del__(self) -> None:
-        # If the loop was left early, `__anext__` was not called.
+        # If the loop was left early, `__anext__` was not called after the last batch.
         if self._lease is not None:
             self._lease.end()

@@ -1,4 +1,4 @@
-"""Waits for the start positions of a consumer."""
+"""Waits for a consumer's start positions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Readiness:
-    """Waits for positions, and for a group's first assignment. Events wake it, so it does not poll."""
+    """Waits for positions and for a group's first assignment. It is woken by events instead of polling."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Readiness:
         """Notified of every event that may end a wait."""
 
     async def wait_for_positions(self, states: list[PartitionState], timeout_ms: float) -> None:
-        """Wait until each of these partitions has a position, or is no longer assigned.
+        """Wait until each of these partitions has a position or is no longer assigned.
 
         Raises the error of a partition, `UnknownTopicOrPartitionError` for a partition that does not exist, and
         `RequestTimedOutError`.
@@ -68,8 +68,7 @@ class Readiness:
                 snapshot = self._client.metadata.snapshot
                 absent = [state for state in waiting if _is_absent(state, snapshot)]
                 for state in absent:
-                    # A topic that does not exist may still be created, so the wait for its partitions continues until
-                    # the deadline.
+                    # A missing topic may still be created, so wait for its partitions until the deadline.
                     if snapshot.partition_count(state.tp.topic) and patience.has_ended_for(state, snapshot):
                         raise _unknown(state, snapshot)
                 try:
@@ -81,11 +80,11 @@ class Readiness:
                     raise RequestTimedOutError(f"no position for {names} within {timeout_ms:g} ms") from None
 
     async def wait(self, deadline: Deadline, *, positions: bool = True) -> str | None:
-        """Wait for the start positions. Return None, or at the deadline a description of the missing step.
+        """Wait for the start positions. Return None or, at the deadline, a description of the missing step.
 
-        If ``positions`` is False, wait only until the partitions to read are known. Partitions are ignored if they do
-        not exist, or if reads will raise their error. Raises the error of a failed consumer, or the error that keeps it
-        out of its group.
+        If ``positions`` is False, wait only until the partitions to read are known. Partitions that do not exist are
+        ignored, and so are partitions whose error reads will raise. Raises the error of a failed consumer, or the error
+        that keeps it out of its group.
         """
         with self._patience() as patience:
             while True:
@@ -133,7 +132,7 @@ class Readiness:
         ]
 
     def _unknown_yet(self) -> str | None:
-        """Return the reason why the partitions to read are not known yet, or None."""
+        """Return the reason why the partitions to read are still unknown, or None."""
         subscription, metadata = self._subscription, self._client.metadata
         if subscription.kind is SubscriptionKind.PATTERN and not metadata.knows_every_topic:
             return "the names of the cluster's topics"
@@ -147,13 +146,13 @@ class Readiness:
         return None
 
     def _is_assigned(self) -> bool:
-        """Return True if the assigned partitions are being read. For that, the member must have left its group."""
+        """Return True if the assigned partitions are being read, which requires that the member has left its group."""
         left = self._group is None or self._group.out
         return left and all(tp in self._positions for tp in self._subscription.assigned)
 
 
 class _Patience:
-    """Decides, for one call, after how many responses a partition that the metadata lacks does not exist."""
+    """Decides, for one call, after how many responses without a partition the partition counts as missing."""
 
     def __init__(self, metadata: MetadataActor) -> None:
         self._metadata = metadata

@@ -30,9 +30,9 @@ class Records:
     ) -> None:
         """Iterate over the records that ``more`` returns.
 
-        ``more`` waits for records, which must be iterated to their end, and returns None at the end. ``look`` is called
-        with each record that is handed out, and with None before a wait for more. It is not called for records without
-        headers that are not sampled.
+        ``more`` waits for records and returns them, or None at the end. The records must be iterated to their end.
+        ``look`` is called with each record that is handed out, and with None before a wait for more. It is not called
+        for records without headers that are not sampled.
         """
         self._more = more
         self._look = look
@@ -45,7 +45,10 @@ class Records:
         return self
 
     def at_hand(self) -> bool:
-        """Return True if the next record is available. Awaiting this object then returns it without a task switch."""
+        """Return True if the next record is available.
+
+        Awaiting this object then returns the record without a task switch.
+        """
         return _is_ready(self)
 
     def __anext__(self) -> Awaitable[ConsumerRecord[Any, Any]]:
@@ -57,15 +60,15 @@ class Records:
         return (yield from self._wait_for_next().__await__())
 
     def send(self, value: Any) -> Any:
-        """Return the record. To make ``anext(records)`` a task, asyncio requires this method of a coroutine."""
+        """Return the record. asyncio requires this method to run ``anext(records)`` as a task."""
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
-        """Raise the error, as a coroutine does that has not started."""
+        """Raise the error, like a coroutine that has not started."""
         raise kind if error is None else error
 
     def close(self) -> None:
-        """Do nothing, as a coroutine does that has not started."""
+        """Do nothing, like a coroutine that has not started."""
 
     async def _wait_for_next(self) -> ConsumerRecord[Any, Any]:
         if self._look is not None:

@@ -1,4 +1,4 @@
-"""Derives the assignment from the subscription, and updates it when the cluster's topics change."""
+"""Assignment according to the subscription, updated when the cluster's topics change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BEYOND_ANY_PARTITION = 2**31
 
 
 class KeptTopics:
-    """The topics whose metadata is kept: subscribed topics, and topics that the leader of a group needs."""
+    """The topics whose metadata is kept: subscribed topics, and topics that a group's leader needs."""
 
     def __init__(self, client: Client, subscription: Subscription) -> None:
         self._client = client
@@ -30,9 +30,9 @@ class KeptTopics:
         self._interest: frozenset[str] = frozenset()
         """Topics that this member needs as the leader of its group."""
         self._topics: frozenset[str] = frozenset()
-        """Topics whose metadata is kept now."""
+        """Topics whose metadata is currently kept."""
         self._first_counts: dict[str, int] = {}
-        """The number of partitions of each subscribed topic when it was first seen. Only with a group."""
+        """The number of partitions of each subscribed topic when it was first seen. It is used only with a group."""
 
     def keep(self, interest: frozenset[str]) -> None:
         """Keep the metadata of the subscribed topics and of ``interest``."""
@@ -59,10 +59,11 @@ class KeptTopics:
 
 
 class Subscriber:
-    """Applies the subscription. Without a group, it assigns all partitions of the topics; otherwise the group does.
+    """Applies the subscription.
 
-    "latest" means all records that are written after the call of ``subscribe``. A partition that is created later is
-    therefore read from its beginning, even if its topic did not exist before.
+    It assigns all partitions of the topics, unless there is a group, which then assigns them. "latest" means all
+    records that are written after the call of ``subscribe``. A partition that is created later is therefore read from
+    its beginning, even if its topic did not exist before.
     """
 
     def __init__(
@@ -83,17 +84,17 @@ class Subscriber:
         self._watched: ClusterSnapshot | None = None
         """The snapshot for which the subscription was last checked."""
         self._seen: set[str] = set()
-        """Topics of the current subscription that a response has mentioned, even if the cluster does not have them."""
+        """Topics of the current subscription that a response has mentioned, even as missing."""
         self._assigning = False
-        """True while an assignment waits until the consumer has left the group."""
+        """True while an assignment is waiting for the consumer to leave the group."""
 
     def start(self) -> None:
-        """Start to follow the cluster's topics. Called after the first metadata."""
+        """Start following the cluster's topics. Called after the first metadata."""
         self._client.metadata.add_listener(self._on_metadata)
         self.changed(started=True)
 
     def changed(self, *, started: bool) -> None:
-        """Apply a subscription that the application has changed."""
+        """Apply the application's change of the subscription."""
         subscription = self._subscription
         self._watched = None
         self._seen.clear()
@@ -119,9 +120,9 @@ class Subscriber:
             self._apply(self._client.metadata.snapshot)
 
     def _abandon_unwanted(self) -> None:
-        """Do not let the group wait for records in hand of partitions that the application has just given up.
+        """Keep the group from waiting for records in hand of partitions that the application has just given up.
 
-        The application may never read again. If a call waited for the new assignment, it would wait for its own caller.
+        The application may never read again. A call that waits for the new assignment would wait for its own caller.
         """
         wanted = self._subscription.matched(self._client.metadata.snapshot) if self._subscription.by_topics else ()
         for state in self._reading.positions:
@@ -157,8 +158,7 @@ class Subscriber:
             return
         wanted = set(subscription.partitions(snapshot))
         if subscription.kind is SubscriptionKind.TOPICS:
-            # A topic that is missing from a response may be in the next one. If its positions were dropped, records
-            # would be lost.
+            # A topic that is missing in one response may be in the next. Dropping its positions would lose records.
             wanted |= self._reading.positions.assigned
         if wanted != self._reading.positions.assigned:
             added = self._assign(tuple(sorted(wanted)))

@@ -1,4 +1,4 @@
-"""All kinds of commits to a group: their offsets, and the identity that commits them."""
+"""Commits to a group: their offsets, and the identity that commits them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ REFUSED = (
 
 
 class Commits:
-    """Commits for the application, for batches, for automatic commits, and for `Consumer.run`.
+    """Commits by the application, of batches, in the background, and by `Consumer.run`.
 
     Committed records count as done, so a rebalance does not wait for them.
     """
@@ -81,9 +81,9 @@ class Commits:
     # --- offsets to commit -------------------------------------------------------------------------------------------
 
     def handed_out(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets after the records that were handed out. In a run, those after the records that are done.
+        """Return the offsets after the records that have been handed out or, in a run, after the records that are done.
 
-        Logs that no longer exist are left out.
+        Partitions whose log no longer exists are omitted.
         """
         work = self._run.work
         ends = ((state, state.position) for state in self._positions) if work is None else work.done()
@@ -99,11 +99,11 @@ class Commits:
         return not (state.log_is_gone or self._metadata.snapshot.lacks(*state.tp))
 
     def topic_id(self, state: PartitionState) -> UUID | None:
-        """Return the id of the topic to which the partition's log belongs. None if that log no longer exists."""
+        """Return the id of the topic to which the partition's log belongs, or None if that log no longer exists."""
         return self._metadata.snapshot.topic_id(state.tp.topic) if self.has_log(state) else None
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the new offsets after the records that are done. Empty during a run, which commits by itself."""
+        """Return the new offsets after the records that are done. It is empty during a run, which commits by itself."""
         if self._run.work is not None:
             return {}
         return self._in_hand.done(state for state in states if self.has_log(state))
@@ -111,12 +111,11 @@ class Commits:
     # --- kinds of commits --------------------------------------------------------------------------------------------
 
     async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
-        """Commit these offsets or, if None, the offsets after the records that were handed out.
+        """Commit these offsets or, if None, the offsets after the records that have been handed out.
 
-        Raises `UnknownTopicOrPartitionError` for partitions that no longer exist, after the other offsets were stored.
-        Raises `CommitFailedError` if ``given`` is None and the consumer has lost partitions with records in hand, also
-        after the other offsets were stored. Raises `IllegalStateError` in a run that commits in transactions, and the
-        errors of `store`.
+        Once the other offsets have been stored, raises `UnknownTopicOrPartitionError` for partitions that no longer
+        exist, and `CommitFailedError` if ``given`` is None and the consumer has lost partitions with records in hand.
+        Raises `IllegalStateError` in a run that commits in transactions, and the errors of `store`.
         """
         if self._run.work is not None and self._run.work.transactional:
             raise IllegalStateError("run() commits offsets in its transactions: do not commit while it runs")
@@ -132,7 +131,7 @@ class Commits:
             )
 
     async def commit_done(self, states: Iterable[PartitionState], last: Offsets) -> None:
-        """Commit the records that are done in these partitions, and the offsets in ``last``.
+        """Commit the records in these partitions that are done, and the offsets in ``last``.
 
         Raises the errors of `commit`.
 
@@ -147,7 +146,7 @@ class Commits:
     async def commit_batch(self, state: PartitionState, end: Position, timeout_ms: float | None) -> bool:
         """Commit the offset after a batch.
 
-        Return False if its partition was reassigned since the batch was handed out.
+        Returns False if its partition has been reassigned since the batch was handed out.
         """
         if not self._positions.owns(state):
             return False
@@ -183,8 +182,8 @@ class Commits:
     def begin_part(self, part: object, given: Offsets | None) -> Offsets:
         """Return the offsets that a transaction must commit.
 
-        These are ``given``, or the offsets after the records that were handed out. A rebalance does not revoke their
-        partitions until `end_part` is called for the same ``part``.
+        These are ``given`` or, if that is None, the offsets after the records that have been handed out. A rebalance
+        does not revoke their partitions until `end_part` is called for the same ``part``.
 
         Raises `CommitFailedError` if the consumer does not own one of the partitions, or if the transaction may contain
         results of records that the consumer has lost or that will be handed out again.
@@ -218,7 +217,7 @@ class Commits:
         self._in_hand.transaction_ended(part)
 
     def go_back(self) -> None:
-        """Return to the committed offsets of all partitions. Uncommitted records are handed out again."""
+        """Return to the committed offsets of all partitions. Uncommitted records will be handed out again."""
         ahead = [state for state in self._positions if state.is_ahead]
         if ahead:
             self._in_hand.went_back()
@@ -226,7 +225,7 @@ class Commits:
 
     @property
     def times_back(self) -> int:
-        """Number of calls of `go_back`. Uncommitted records from before the latest call are handed out again."""
+        """Number of calls of `go_back`. Uncommitted records from before the latest call will be handed out again."""
         return self._in_hand.times_back
 
     def read_before(self, moment: float) -> bool:
@@ -243,9 +242,9 @@ class Commits:
     async def store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
         """Commit these offsets, and return the partitions that no longer exist.
 
-        If a rebalance prevents the commit, it is tried again after the rebalance, if the member still owns the
-        partitions. Otherwise, raises `CommitFailedError`. Also raises the errors of `GroupOffsets.commit`. After an
-        error, some offsets may be stored.
+        If a rebalance prevents the commit, it is retried after the rebalance. If the member does not own the partitions
+        then, raises `CommitFailedError`. Also raises the errors of `GroupOffsets.commit`. After an error, some offsets
+        may be stored.
         """
         began, began_at = time.time_ns(), time.monotonic()
         failure: BaseException | None = None
@@ -267,7 +266,7 @@ class Commits:
                 self.tracing.committed(began, offsets, failure)
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait for commits in flight to end, within this time.
+        """Wait at most this long for commits in flight to end.
 
         A consumer that has left the group could not repeat them.
         """
@@ -300,6 +299,7 @@ class Commits:
                     raise CommitFailedError(
                         f"the offsets of {some_of(left, PARTITIONS_NAMED)} were not committed: {error.message}"
                     ) from error
+                # A refused commit with an outdated identity can be repeated at once with the new one.
                 if standing.identity == identity:
                     await sleep_until(
                         min(deadline.at, time.monotonic() + self._group_offsets.backoff.delay_s(refusals))
@@ -324,7 +324,7 @@ class Commits:
 
 
 class GroupPart:
-    """The offsets of a group member in a transaction; see `TransactionPart`."""
+    """The offsets of a group member in a transaction (see `TransactionPart`)."""
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
         """Take ``offsets``, by default the offsets after all records handed out.
@@ -341,5 +341,8 @@ class GroupPart:
         self.group: ConsumerGroupMetadata = commits.membership({tp.topic for tp in self.offsets})
 
     def ended(self, *, committed: bool) -> None:
-        """Handle the end of the transaction. Unless it is certain that it was committed, the consumer goes back."""
+        """Handle the end of the transaction.
+
+        Unless it was certainly committed, the consumer goes back to the committed offsets.
+        """
         self.source.end_part(self, self.offsets, committed=committed)

@@ -1,4 +1,4 @@
-"""Finds and caches the coordinators of groups and transactional ids."""
+"""Look-up and caching of the coordinators of groups and transactional ids."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FIRST_VERSION_WITH_SEVERAL_KEYS = 4
 NOT_AVAILABLE = CoordinatorNotAvailableError.code
 
 FIRST_WAIT_MS = 10
-"""Delay in milliseconds before the second look-up. Brokers usually elect a new coordinator within milliseconds."""
+"""Delay in milliseconds before the second look-up. A new coordinator is usually elected within milliseconds."""
 
 
 class CoordinatorKind(IntEnum):
@@ -64,12 +64,18 @@ class Wait:
         self.key = key
         self.node_id = node_id
         self.give_up: Callable[[], object] | None = give_up
-        """Called if another broker becomes the coordinator. None after the wait, to break a reference cycle."""
+        """Called if another broker becomes the coordinator.
+
+        It is None after the wait, which breaks a reference cycle.
+        """
         self.since = time.monotonic()
 
 
 class Coordinators:
-    """Finds coordinators, with one request for concurrent callers. Caches a coordinator until it proves wrong."""
+    """Finds coordinators, with one request for concurrent callers.
+
+    Caches a coordinator until it turns out to be wrong.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -96,7 +102,7 @@ class Coordinators:
     def doubted_since(self, kind: CoordinatorKind, key: str) -> float | None:
         """Return the time since which no coordinator has served this key, or None.
 
-        The time is in seconds, from ``time.monotonic()``. None means that a coordinator has served the key recently.
+        The time is from ``time.monotonic()``. None means that a coordinator has served the key recently.
         """
         inquiry = self._inquiries.get((kind, key))
         return None if inquiry is None else inquiry.doubted_since(time.monotonic())
@@ -111,7 +117,7 @@ class Coordinators:
         return self._inquiry((kind, key)).answered(node_id, error, asked_at, time.monotonic())
 
     def ready(self, kind: CoordinatorKind, key: str) -> Connection | None:
-        """Return a connection to the coordinator that can send now. None if `connection` would have to wait."""
+        """Return a connection to the coordinator that can send now, or None if `connection` would have to wait."""
         node_id = self.known(kind, key)
         connection = None if node_id is None else self._client.brokers.ready(node_id, self._client.coordinator_lane)
         return connection if connection is not None and connection.can_send() else None
@@ -121,7 +127,7 @@ class Coordinators:
     ) -> Connection:
         """Return a ready connection to the coordinator, on ``lane`` or on the client's lane for coordinators.
 
-        Raises `RequestTimedOutError` at the deadline, with each broker's answer. Errors that cannot be retried, such as
+        Raises `RequestTimedOutError` at the deadline, with each broker's answer. Non-retriable errors, such as
         `GroupAuthorizationFailedError`, are raised at once.
         """
         failures = 0
@@ -143,8 +149,8 @@ class Coordinators:
     def _retry_at(self, node_id: int | None, error: KafkaError, failures: int) -> float:
         """Return the time of the next attempt after a failure.
 
-        ``node_id`` is the coordinator, if it was found. The time is not later than the end of the backoff of its
-        connection, because the node may be usable then.
+        ``node_id`` is the coordinator if it is known. The time is no later than the end of its connection's backoff,
+        because the node may be usable then.
         """
         now = time.monotonic()
         reconnect_at = 0.0 if node_id is None else self._client.brokers.retry_at(node_id)
@@ -162,15 +168,15 @@ class Coordinators:
         try:
             lost = brokers.last_error(node_id)
             if lost is not None and brokers.state(node_id) is NodeState.BACKOFF:
-                # Brokers may soon name another coordinator. A look-up takes less time than the reconnect backoff of
-                # this node.
+                # Brokers may soon name another coordinator, and a look-up takes less time than this node's reconnect
+                # backoff.
                 raise own_copy(lost)
-            # While the coordinator is looked up again, the attempt to connect continues if it is slow.
+            # A slow attempt to connect continues while the coordinator is looked up again.
             within_ms = min(deadline.left_ms(), SECOND_AFTER_S * 1000)
             return await brokers.get(node_id, self._client.coordinator_lane if lane is None else lane, within_ms)
         except KafkaError as error:
             if error.retriable:
-                # If the broker refuses logins for now, retry. By then, another broker may be the coordinator.
+                # If the broker refuses logins for now, retry. Another broker may be the coordinator by then.
                 unreachable = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(error.message)
                 self.answered(kind, key, node_id, unreachable, asked_at)
             raise
@@ -178,7 +184,7 @@ class Coordinators:
     async def back_off(self, kind: CoordinatorKind, key: str, refused_by: int | None, delay_s: float) -> None:
         """Wait for the delay.
 
-        If the coordinator must be looked up, return as soon as another broker is the coordinator.
+        If the coordinator must be looked up, returns as soon as another broker is the coordinator.
         """
         deadline = Deadline(delay_s * 1000)
         if self.known(kind, key) is None:
@@ -191,7 +197,7 @@ class Coordinators:
 
     @contextmanager
     def waiting(self, kind: CoordinatorKind, key: str, node_id: int) -> Iterator[None]:
-        """Raise `NotCoordinatorError` in the block if the coordinator is silent and another broker takes over."""
+        """Raise `NotCoordinatorError` in the block if the coordinator is silent and another broker replaces it."""
         with anyio.CancelScope() as scope:
             wait = self.begin_wait((kind, key), node_id, scope.cancel)
             try:
@@ -202,7 +208,7 @@ class Coordinators:
             raise moved(node_id)
 
     def begin_wait(self, key: Key, node_id: int, give_up: Callable[[], object]) -> Wait:
-        """Call ``give_up`` if the coordinator is silent and another broker takes over. Ends with `end_wait`."""
+        """Call ``give_up`` if the coordinator does not respond and another broker takes over, until `end_wait`."""
         wait = Wait(key, node_id, give_up)
         self._waits.add(wait)
         if not self._watching:
@@ -211,12 +217,12 @@ class Coordinators:
         return wait
 
     def end_wait(self, wait: Wait) -> None:
-        """End a wait, because the response has arrived or is not awaited any longer."""
+        """End a wait, because the response has arrived or is no longer awaited."""
         self._waits.discard(wait)
         wait.give_up = None
 
     async def _watch(self) -> None:
-        """Look up coordinators that do not answer, while any call is waiting for a response."""
+        """Look up coordinators that do not respond, while any call is waiting for a response."""
         try:
             while self._waits:
                 await anyio.sleep(UNANSWERED_S)
@@ -291,7 +297,7 @@ class Coordinators:
         asking = self._asking.get((kind, key))
         if asking is None:
             asking = self._asking[kind, key] = Waiter()
-            # A separate task, because the first caller may be cancelled while others are still waiting.
+            # Run this in a separate task, because the first caller may be cancelled while others are waiting.
             self._client.spawn(self._ask, kind, key, asking, name=f"find coordinator of {key}")
         try:
             return await asking.wait(deadline.left_s())
@@ -305,6 +311,7 @@ class Coordinators:
             asking.set_error(error)
         finally:
             del self._asking[kind, key]
+            # This has an effect only if there is no result yet, as after a cancellation.
             asking.set_error(RequestTimedOutError("the client is being stopped"))
 
     async def _look_up(self, key: Key) -> int:
@@ -336,7 +343,7 @@ async def _find(sought: Key, connection: Connection) -> Broker:
 
 
 def moved(node_id: int) -> KafkaError:
-    """Return the error that ends the wait for a response."""
+    """Return the error that ends the wait for a response from a former coordinator."""
     return NotCoordinatorError(f"broker {node_id} did not respond, and another broker is now the coordinator")
 
 

@@ -1,4 +1,4 @@
-"""Assigns and revokes partitions, with the necessary waits for records in hand, commits, and calls of the listener."""
+"""Assigning and revoking partitions, with waits for records in hand, commits, and calls of the listener."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Partitions = frozenset[TopicPartition]
 COMMIT_WITHIN_S = 5.0
 """Seconds for a commit during a rebalance, in addition to the time for the records in hand.
 
-If the coordinator is lost, the limit of the wait for records in hand applies instead.
+If the coordinator is lost, the time limit for the records in hand applies instead.
 """
 
 
 class Handover:
     """Carries out the member's decisions about partitions, one step at a time.
 
-    While a partition is being revoked, no more of its records are handed out. It stays assigned until the listener was
-    called, so its position can be read and committed. Records of a new partition are handed out after the listener was
-    called. All other partitions continue meanwhile.
+    While a partition is being revoked, no more of its records are handed out. It stays assigned until the listener has
+    been called, so that its position can be read and committed. Records of a new partition are handed out only after
+    the listener has been called. All other partitions continue to be read.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Handover:
         self._is_late = is_late
         """Returns True if a partition was created while its topic was already being read."""
         self.hurry_until: float | None = None
-        """During a stop, the deadline of all waits. A stop does not wait for records in hand. Otherwise None."""
+        """During a stop, the deadline of all waits, which do not include records in hand. Otherwise None."""
         self.tells = False
         """True while a callback is running."""
         self._telling = Waits()
@@ -81,11 +81,11 @@ class Handover:
     async def revoke(self, step: Revoke, still: Callable[[], bool]) -> bool:
         """Revoke partitions.
 
-        If ``still`` returns False, another step has become necessary, so stop and return False.
+        If ``still`` returns False, another step has become necessary. The revocation then stops and returns False.
         """
         deadline = time.monotonic() + step.timeout_s
         partitions = frozenset(self._positions.with_companions(step.partitions))
-        # Withhold further records before the wait. Otherwise the application might never be done.
+        # Withhold further records before the wait. Otherwise, the application might never be done.
         for tp in partitions:
             state = self._positions.get(tp)
             if state is not None:
@@ -99,8 +99,8 @@ class Handover:
             return False
         if self._auto_commit is not None and work is None:
             within_s = max(COMMIT_WITHIN_S, deadline - time.monotonic())
-            # Before the listener is called, as in Java. Otherwise, it would overwrite offsets that the listener
-            # commits.
+            # Commit before the listener is called, as in Java. Otherwise, this would overwrite offsets that the
+            # listener commits.
             await self._auto_commit.commit_last(self._left(within_s), step.partitions)
         await self._tell(("on_partitions_revoked",), step.partitions)
         self._in_hand.note_lost(self._drop(partitions))
@@ -120,7 +120,7 @@ class Handover:
                 return
 
     async def commit_done(self, within_s: float = COMMIT_WITHIN_S) -> None:
-        """Commit the records that are done, if commits are automatic. During a run, do nothing."""
+        """Commit the records that are done if commits are automatic. Do nothing during a run."""
         if self._auto_commit is not None and self._run.work is None:
             await self._auto_commit.commit_last(self._left(within_s))
 
@@ -128,23 +128,25 @@ class Handover:
         """Drop partitions that may already belong to other members."""
         self._log.warning("lost %s: %s", some_of(sorted(step.partitions), PARTITIONS_NAMED), step.reason)
         partitions = frozenset(self._positions.with_companions(step.partitions))
+        # Unlike in `revoke`, this happens before the listener is called, because other members may already own them.
         held = self._drop(partitions)
         work = self._run.work
         if work is not None:
             await work.release(partitions, time.monotonic())
             work.forget(partitions)
-        # As in Java: without on_partitions_lost, the listener's on_partitions_revoked is called.
+        # Like Java: without on_partitions_lost, the listener's on_partitions_revoked is called.
         await self._tell(("on_partitions_lost", "on_partitions_revoked"), step.partitions)
-        # After the call, because the listener may commit offsets of the remaining assignment.
+        # Do this after the call, because the listener may commit offsets of the remaining assignment.
         self._in_hand.note_lost(held)
 
     async def assign(self, step: Assign) -> None:
-        """Start to read new partitions. Partitions that the member keeps are not affected."""
+        """Start reading new partitions. Partitions that the member keeps are not affected."""
         self._log.info(
             "assigned %s; %d partitions in total",
             some_of(sorted(step.added), PARTITIONS_NAMED) or "nothing",
             len(step.partitions),
         )
+        # Records in hand from an earlier assignment of these partitions will be delivered again.
         self._in_hand.forget(step.added)
         added, _ = self._reading.assign(sorted(step.partitions))
         for state in added:
@@ -159,7 +161,7 @@ class Handover:
                 self._prefetch.resume(state, Pauser.GROUP)
 
     def _drop(self, partitions: Partitions) -> Partitions:
-        """Stop reading these partitions. Return those with records in hand."""
+        """Stop reading these partitions. Return those that have records in hand."""
         held = self._in_hand.taken_away(partitions)
         self._in_hand.note_uncommitted(state for state in self._positions if state.tp in partitions)
         self._reading.assign(self._positions.assigned - partitions)

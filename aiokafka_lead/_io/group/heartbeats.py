@@ -1,4 +1,4 @@
-"""Heartbeats of members of consumer groups (both protocols) and share groups, and requests to the coordinator."""
+"""Heartbeats of members of consumer groups (both protocols) and share groups, and their requests to the coordinator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .coordinators import CoordinatorKind, Coordinators
 
 
 class GroupCoordinator:
-    """The coordinator of a group, whichever broker it is at the moment."""
+    """The coordinator of a group, whichever broker that currently is."""
 
     def __init__(self, coordinators: Coordinators, group_id: str) -> None:
         self._coordinators = coordinators
@@ -34,7 +34,7 @@ class GroupCoordinator:
     def doubted_since(self) -> float | None:
         """Time (``time.monotonic()``) since which no broker has served as coordinator, or None.
 
-        None means that a broker serves, or has not failed for too long.
+        None means that a broker is serving, or has not been failing for too long.
         """
         return self._coordinators.doubted_since(CoordinatorKind.GROUP, self.group_id)
 
@@ -48,7 +48,7 @@ class GroupCoordinator:
     ) -> tuple[Any, KafkaError | None]:
         """Send a request. Return the response and None, or None and the error.
 
-        If ``held`` is True, the coordinator answers only when all members have joined, so another connection is used.
+        If ``held`` is True, the coordinator responds only once all members have joined, so another connection is used.
         """
         lane = self._coordinators.rebalance_lane if held else None
         deadline = Deadline(timeout_s * 1000)
@@ -99,7 +99,7 @@ class Heartbeats:
     def __init__(self, member: _Member, coordinator: GroupCoordinator, request_metadata: Callable[[], object]) -> None:
         """Send heartbeats of ``member`` to ``coordinator``.
 
-        ``request_metadata`` is called while the member lacks the names of assigned topics.
+        ``request_metadata`` is called while names of assigned topics are missing.
         """
         self._member = member
         self._coordinator = coordinator
@@ -107,7 +107,7 @@ class Heartbeats:
         self.wake = Signal()
         """Set when the member has changed."""
         self.last_at: float | None = None
-        """Time of the last heartbeat that was acknowledged (``time.monotonic()``), or None."""
+        """Time of the last acknowledged heartbeat (``time.monotonic()``), or None."""
         self.confirmed_at = -math.inf
         """Time at which that heartbeat was sent."""
         self.asking = False

@@ -26,7 +26,7 @@ from .commits import Commits, GroupPart
 
 
 class Leases:
-    """Leases batches to the application. All leases end when the application requests more records."""
+    """Leases of batches by the application. All leases end when the application requests more records."""
 
     def __init__(self, reading: Reading, commits: Commits) -> None:
         self._reading = reading
@@ -38,9 +38,10 @@ class Leases:
     # --- notifications from the reader -------------------------------------------------------------------------------
 
     def returned(self, now: float) -> None:
-        """Treat the records that were handed out as done, because the application requests more.
+        """Treat all records handed out as done, because the application has requested more.
 
-        If the task that received the last batch was cancelled, and another task continues to read, end its lease.
+        If the task that received the last batch was cancelled and another task continues to read, ends that batch's
+        lease.
         """
         self._in_hand.read(now)
         if self._in_hand.anything:
@@ -54,17 +55,17 @@ class Leases:
         return None
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Handle that records from this position on are handed out."""
+        """Record that records from this position on have been handed out."""
         self._in_hand.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Handle that the records of this chunk are handed out one by one."""
+        """Record that the records of this chunk are being handed out one by one."""
         self._in_hand.handing_out(chunk)
 
     # --- batches -----------------------------------------------------------------------------------------------------
 
     def lend(self, batch: RecordBatch[Any, Any]) -> Lease:
-        """Return the lease of a batch that has just been handed out."""
+        """Return a lease for a batch that has just been handed out."""
         state = self._reading.positions.require(batch.topic_partition)
         lease = batch.lease = Lease(self, batch, state, self._in_hand.times_back)
         self._last = lease
@@ -73,7 +74,7 @@ class Leases:
     async def commit(
         self, state: PartitionState, end: Position, topic_id: UUID | None, timeout_ms: float | None
     ) -> bool:
-        """Commit the offset after a batch. Return False if its partition was reassigned or its topic was recreated."""
+        """Commit the offset after a batch. Return False if its partition has been reassigned or its topic recreated."""
         return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end, timeout_ms)
 
     def topic_id(self, state: PartitionState) -> UUID | None:
@@ -107,7 +108,7 @@ class Leases:
     def take_back(self, state: PartitionState, base_offset: int, end: Position, *, cancelled: bool) -> None:
         """End the lease of a batch.
 
-        If the processing of the batch was cancelled, the batch is handed out again. Otherwise, its state is unknown: a
+        If the processing of the batch was cancelled, the batch is handed out again. Otherwise, its state is unknown. A
         rebalance does not wait for it, and it counts as done only when the application requests more records.
         """
         if not self._reading.positions.owns(state) or not self._in_hand.has(state.tp):
@@ -123,8 +124,8 @@ class Leases:
 class Lease:
     """The lease of a batch. It is valid during the assignment in which the batch was handed out.
 
-    The batch refers to its lease. The lease contains the offsets of the batch, but does not refer to the batch, because
-    a cycle would keep the memory of a Fetch response until the next garbage collection.
+    The batch refers to its lease. The lease contains the batch's offsets but no reference to the batch, because a cycle
+    would keep the memory of a Fetch response alive until the next garbage collection.
     """
 
     __slots__ = ("_base_offset", "_end", "_is_cancelled", "_leases", "_state", "_times_back", "_topic_id")
@@ -166,7 +167,7 @@ _COMMIT = {"api": "OffsetCommit"}
 class AutoCommit:
     """Commits in the background, one commit at a time.
 
-    Checks if a commit is due whenever the application requests records.
+    It checks whether a commit is due whenever the application requests records.
     """
 
     def __init__(
@@ -182,14 +183,14 @@ class AutoCommit:
         self._spawned = False
         """True while a background commit is running."""
         self._one_at_a_time = anyio.Lock()
-        """Makes sure that an older commit does not arrive after a newer one."""
+        """Prevents an older commit from arriving after a newer one."""
         self._last = Waits()
         """The waits for commits before partitions are given up."""
 
     # --- notifications from the reader -------------------------------------------------------------------------------
 
     def returned(self, now: float) -> None:
-        """Treat the records that were handed out as done. If it is due, start a commit."""
+        """Treat the records that have been handed out as done. Start a commit if it is due."""
         self._leases.returned(now)
         if now >= self._due_at:
             self._due_at = now + self._interval_s
@@ -200,11 +201,11 @@ class AutoCommit:
         return self._due_at
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Handle that records from this position on are handed out."""
+        """Record that records from this position on have been handed out."""
         self._leases.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Handle that the records of this chunk are handed out one by one."""
+        """Record that the records of this chunk are being handed out one by one."""
         self._leases.handing_out(chunk)
 
     # --- committing --------------------------------------------------------------------------------------------------
@@ -217,9 +218,9 @@ class AutoCommit:
             self._client.spawn(self._commit_in_background, offsets, name="commit offsets")
 
     async def commit_last(self, timeout_s: float, partitions: Container[TopicPartition] | None = None) -> None:
-        """Commit the records that are done in these partitions, or in all, before they are given up. Errors are logged.
+        """Commit the records in these partitions, or in all, that are done, before they are given up.
 
-        If the coordinator is lost, wait for it within the time limit of other commits.
+        Errors are logged. If the coordinator is lost, wait for it within the time limit of other commits.
         """
         began_at = time.monotonic()
         with self._last.within(timeout_s) as scope:
@@ -236,7 +237,7 @@ class AutoCommit:
     async def _commit_in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         try:
             async with self._one_at_a_time:
-                # Partitions that were given up while waiting for the lock were committed then.
+                # Partitions that were given up during the wait for the lock have already been committed.
                 gone = {} if self._commits.by_member else offsets
                 await self._commit(None, {tp: offset for tp, offset in gone.items() if tp not in self._positions})
         finally:

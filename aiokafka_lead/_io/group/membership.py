@@ -1,4 +1,4 @@
-"""Assembles the parts that a consumer needs for its group."""
+"""Assembly of the parts that a consumer needs for its group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .task import GroupTask
 
 
 class MembershipEvents(NamedTuple):
-    """The callbacks with which a membership notifies the consumer."""
+    """Callbacks with which a membership notifies the consumer."""
 
     on_interest: Callable[[frozenset[str]], None]
     """Called with additional topics whose metadata the member needs."""
@@ -52,7 +52,7 @@ class Membership(NamedTuple):
     commits: Commits
     leases: Leases
     auto_commit: AutoCommit | None
-    """None if ``enable_auto_commit`` is False."""
+    """The automatic commits, or None if ``enable_auto_commit`` is False."""
 
 
 def membership(

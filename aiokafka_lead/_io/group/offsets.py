@@ -1,4 +1,4 @@
-"""Commits and fetches a group's offsets. Asks other brokers about partitions that the coordinator does not know."""
+"""Commits and look-ups of a group's offsets. Other brokers are asked about partitions unknown to the coordinator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNKNOWN = (UnknownTopicIdError, UnknownTopicOrPartitionError)
 
 
 class Missing:
-    """Asks other brokers about partitions that do not exist according to a coordinator."""
+    """Asks other brokers about partitions that a coordinator reports as unknown."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -43,7 +43,7 @@ class Missing:
         timeout_ms: float | None = None,
         topic_ids: Mapping[str, UUID] = _NO_IDS,
     ) -> set[TopicPartition]:
-        """Return the partitions that have not existed for some time. For all others, the caller retries its request.
+        """Return the partitions that have been missing for some time. The caller retries its request for all others.
 
         A topic whose id differs from ``topic_ids`` counts as missing.
         """
@@ -87,7 +87,7 @@ class GroupOffsets:
     async def commit(
         self, left: dict[TopicPartition, OffsetAndMetadata], identity: GroupIdentity, timeout_ms: float
     ) -> set[TopicPartition]:
-        """Commit the offsets in ``left``. Removes them from it when they are stored or given up.
+        """Commit the offsets in ``left``, and remove from it those that have been stored or given up.
 
         Returns the partitions that were given up, because they no longer exist or belong to another topic of the same
         name. Raises the error of a refused partition or member, or `RequestTimedOutError` with the error of the last
@@ -141,7 +141,7 @@ class GroupOffsets:
     async def committed_now(
         self, partitions: Collection[TopicPartition], timeout_ms: float
     ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
-        """Return the committed offset of each partition, or the error with which the coordinator refuses it for now.
+        """Return the committed offset of each partition, or the error with which the coordinator refuses it now.
 
         Raises those errors of `commit` that do not concern a single partition.
         """
@@ -208,6 +208,6 @@ class GroupOffsets:
 
 
 def _raise_worst(errors: Collection[KafkaError]) -> None:
-    """Raise a non-retriable error, if there is one, or else an error about the coordinator, or else any error."""
+    """Raise a non-retriable error if there is one, otherwise an error of the coordinator, otherwise any error."""
     if errors:
         raise min(errors, key=lambda error: (error.retriable, not isinstance(error, REFUSALS)))

@@ -1,4 +1,4 @@
-"""A consumer's state in its group: the member, which makes the decisions, and notifications about it."""
+"""A consumer's state in its group: the member, which makes the decisions, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -48,19 +48,22 @@ class Standing:
         self.rebalance_wake = Signal()
         self._changed = News()
         self._asking: tuple[Ask, anyio.CancelScope] | None = None
-        """The request for whose response the rebalancing task is waiting, and the scope that ends the wait."""
+        """The request that the rebalancing task is waiting for, and the scope that ends the wait."""
         self.subscribed = False
         """True if the application has subscribed. Set by `GroupTask`."""
         self.assigned = False
-        """True while the listener handles an assignment, if that need not be awaited. Set by `GroupTask`."""
+        """True while the listener handles an assignment that need not be awaited. Set by `GroupTask`."""
         self._out_for: str | None = None
-        """The reason why this consumer has left the group by itself, until the application reads again."""
+        """The reason why this consumer has left the group of its own accord, until the application reads again."""
 
     # --- state ------------------------------------------------------------------------------------------------------
 
     @property
     def wanted(self) -> bool:
-        """True while the group assigns the consumer's partitions. Stays True until the consumer has left the group."""
+        """True while the group assigns the consumer's partitions.
+
+        It stays True until the consumer has left the group.
+        """
         return self.subscribed or not self.member.out
 
     @property
@@ -70,12 +73,12 @@ class Standing:
 
     @property
     def joined(self) -> bool:
-        """True if the consumer is a member of the group now."""
+        """True if the consumer is currently a member of the group."""
         return self.member.identity is not None
 
     @property
     def member_id(self) -> str | None:
-        """The member id, or None while the consumer is not a member."""
+        """The member id, or None if the consumer is not a member."""
         identity = self.member.identity
         return None if identity is None else identity.member_id
 
@@ -86,7 +89,7 @@ class Standing:
 
     @property
     def awaits(self) -> str | None:
-        """The step for which the first assignment is waiting. None once there is an assignment, even an empty one."""
+        """The step that the first assignment is waiting for, or None once there is an assignment, even an empty one."""
         if not self.subscribed or self.assigned or self.member.awaits is None:
             return None
         what = self.member.awaits if self.joined or self.coordinator is not None else "the look-up of its coordinator"
@@ -94,12 +97,12 @@ class Standing:
 
     @property
     def stable(self) -> bool:
-        """True for a member that knows of no rebalance."""
+        """True if the consumer is a member and knows of no rebalance."""
         return self.member.stable
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """The identity for commits, or None while the consumer is not a member."""
+        """The identity for commits, or None if the consumer is not a member."""
         return self.member.identity
 
     @property
@@ -112,12 +115,12 @@ class Standing:
 
     @property
     def session_s(self) -> float:
-        """Seconds after which the coordinator removes a member without heartbeats, as far as is known."""
+        """Seconds after which the coordinator removes a member without heartbeats. May be an estimate."""
         return self.member.session_s
 
     @property
     def last_heartbeat_at(self) -> float | None:
-        """Time of the last heartbeat that was acknowledged (``time.monotonic()``), or None."""
+        """Time of the last acknowledged heartbeat (``time.monotonic()``), or None."""
         return self.heartbeats.last_at
 
     @property
@@ -141,7 +144,7 @@ class Standing:
             await self._changed.wait()
 
     def check(self) -> None:
-        """Raise the error that keeps the consumer out of the group, if there is one, and try to join again."""
+        """Raise the error that keeps the consumer out of the group, if any, and try to join again."""
         error = self.member.error
         if error is None and self._out_for is None:
             return
@@ -163,10 +166,9 @@ class Standing:
         return identity
 
     async def refused(self, identity: GroupIdentity, error: KafkaError, times: int, deadline: Deadline) -> bool:
-        """Handle the ``times``-th refusal of a commit. Return True if the commit should be tried again.
+        """Handle the ``times``-th refusal of a commit. Return True if the commit should be retried.
 
-        Waits for the requests of a rebalance. Does not wait for the application, because the application may be waiting
-        for this commit.
+        Waits for the requests of a rebalance, but not for the application, which may be waiting for this commit.
         """
         refused_at = time.monotonic()
         self.member.commit_refused(identity, error, refused_at)
@@ -183,7 +185,7 @@ class Standing:
         )
 
     def _may_change(self, error: KafkaError, refused_at: float) -> bool:
-        """Return True if the rebalance is waiting for the coordinator, and not for the application."""
+        """Return True if the rebalance is waiting for the coordinator and not for the application."""
         if isinstance(error, StaleMemberEpochError):
             # A response to a heartbeat sent after the refusal would contain a newer epoch.
             return self.heartbeats.confirmed_at < refused_at
@@ -193,7 +195,7 @@ class Standing:
     # --- events ------------------------------------------------------------------------------------------------------
 
     def notify(self) -> None:
-        """After a change of the member, notify the consumer and its tasks."""
+        """Notify the consumer and its tasks that the member has changed."""
         self._on_interest(self.member.interest)
         if self.member.error is not None:
             self._on_error()

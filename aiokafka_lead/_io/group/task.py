@@ -21,11 +21,11 @@ from .handover import COMMIT_WITHIN_S, Handover
 from .standing import Standing
 
 LOOK_AT_MOST_EVERY_S = 1.0
-"""Precision of ``max_poll_interval_ms`` in seconds."""
+"""Maximum interval in seconds between checks of ``max_poll_interval_ms``."""
 
 
 class GroupTask:
-    """Owns the member. Its tasks rebalance, send heartbeats, and watch the application's progress."""
+    """Tasks that own a group member. They rebalance, send heartbeats, and watch the application's progress."""
 
     def __init__(
         self,
@@ -76,7 +76,10 @@ class GroupTask:
         self._standing.notify()
 
     def listen_apart(self) -> None:
-        """Let the listener's callbacks take any time, except during a stop, and let the consumer's start not wait."""
+        """Allow the listener's callbacks any time, except during a stop.
+
+        The consumer's start does not wait for them.
+        """
         self._handover.listen_within_s = math.inf
         self._handover.on_assigned = self._assigned
 
@@ -101,7 +104,7 @@ class GroupTask:
     # --- stop --------------------------------------------------------------------------------------------------------
 
     def check_stop(self) -> None:
-        """Raise an error if the rebalance listener stops the consumer.
+        """Raise an error if the rebalance listener is stopping the consumer.
 
         Leaving the group would wait for the listener.
         """
@@ -109,14 +112,14 @@ class GroupTask:
             raise IllegalStateError("a listener's callback cannot stop its consumer: stop it in another task")
 
     def check_wait(self) -> None:
-        """Raise an error if a listener's callback waits for the assignment, which waits for the callback."""
+        """Raise an error if a listener's callback is waiting for the assignment, which is waiting for the callback."""
         if self._in_listener():
             raise IllegalStateError(
                 "a listener's callback cannot wait for the assignment, which waits for the callback"
             )
 
     def check_read(self) -> None:
-        """Raise an error if a listener's callback reads. The check is cheap.
+        """Raise an error if a listener's callback is reading. The check is cheap.
 
         In a callback, no records of new and revoked partitions are available.
         """
@@ -127,7 +130,7 @@ class GroupTask:
         return self._handover.tells and in_task() and anyio.get_current_task().id == self._rebalancing
 
     async def close(self, timeout_s: float) -> None:
-        """Commit, give up the partitions, and leave the group (static members stay), within this time."""
+        """Commit, give up the partitions, and leave the group, within this time. Static members do not leave."""
         if not self._running:
             return
         self._closing, self._standing.subscribed = True, False
@@ -167,7 +170,7 @@ class GroupTask:
             error = member.error
             step = standing.step()
             if member.error is not error:
-                standing.notify()  # the step has failed, for example because an assignor has raised an error
+                standing.notify()  # the step has failed, for example because an assignor raised an error
             since = self._time_rebalance(since)
             match step:
                 case Wait(until, refresh):
@@ -215,8 +218,9 @@ class GroupTask:
                 await self._expire()
 
     async def _expire(self) -> None:
-        """Leave the group because the application takes too long. Prevent commits of the records in hand."""
+        """Leave the group because the application is taking too long. Prevent commits of the records in hand."""
         await self._handover.commit_done()
+        # The application may have read during the commit.
         expires_at = self._poll.expires_at()
         if expires_at is None or time.monotonic() < expires_at:
             return

@@ -1,1 +1,1 @@
-"""The metadata actor, which owns the cluster's snapshot, and the requests that it sends to brokers."""
+"""The metadata actor, which owns the cluster snapshot, and its requests to brokers."""

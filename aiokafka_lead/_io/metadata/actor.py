@@ -1,8 +1,8 @@
-"""The task that refreshes the client's metadata. It is the only owner of the metadata.
+"""The task that refreshes the client's metadata and is its only owner.
 
-The task makes one refresh at a time. Everything else is synchronous: merging hints, adding topics, requesting
-refreshes, and waking the task. `MetadataState`, `TopicsInUse`, `RefreshSchedule` and `RebootstrapPolicy` make the
-decisions, and this module does the I/O.
+The task runs one refresh at a time. Everything else is synchronous: merging hints, adding topics, requesting refreshes,
+and waking the task. `MetadataState`, `TopicsInUse`, `RefreshSchedule` and `RebootstrapPolicy` make the decisions, and
+this module does the I/O.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class _Plan(NamedTuple):
     """The next refresh."""
 
     topics: Sequence[str] | None
-    """The topics to request. None requests every topic of the cluster."""
+    """The topics to request. None means all topics of the cluster."""
     full: bool
     """False if the refresh only looks up unknown topics."""
 
 
 class MetadataActor:
-    """Owns the cluster snapshot. Refreshes it, merges leader hints, and notifies listeners."""
+    """Owner of the cluster snapshot. It refreshes the snapshot, merges leader hints, and notifies listeners."""
 
     def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
         retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -91,7 +91,7 @@ class MetadataActor:
         self.full_answers = 0
         """Number of responses that contained all topics in use.
 
-        Incremented before the response becomes the snapshot.
+        It is incremented before the response becomes the snapshot.
         """
         self._all_topics_for: set[object] = set()
         """The users that need all topics."""
@@ -107,24 +107,24 @@ class MetadataActor:
         self._adopts = config.cluster_id_mismatch != "fail"
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._refreshing: anyio.CancelScope | None = None
-        """Cancel scope of the latest refresh. Cancelled to end a wait for a frozen broker."""
+        """Cancel scope of the latest refresh. It is cancelled to end the wait for a stuck broker."""
         self._at_a_loss = False
         """True if the known brokers respond, but their responses do not help."""
         self._looked_up = False
-        """True if the last refresh was a look-up. A full refresh then comes first, so neither kind starves."""
+        """True if the last refresh was a look-up. A full refresh then comes first, so that neither kind starves."""
         self._closed: KafkaError | None = None
         brokers.add_listener(self._on_node)
 
     # --- requests to the actor ---------------------------------------------------------------------------------------
 
     def request_update(self, reason: Reason = STALE) -> None:
-        """Request a refresh as soon as the backoff for this reason allows it.
+        """Request a refresh as soon as the backoff for this reason allows.
 
         Until then, further calls have no effect.
         """
         if reason.is_doubt:
             if not (self.snapshot.has_rivals or (self._policy.enabled and self._state.outsiders())):
-                return  # no other broker could be the leader
+                return  # no other broker can be the leader
             if reason.node_id not in self._schedule.doubted:
                 self._log.warning(
                     "broker %s keeps refusing requests: other brokers are asked for the leaders of its partitions",
@@ -145,7 +145,7 @@ class MetadataActor:
         self._forget(self._topics.drop(topics))
 
     def set_all_topics(self, wanted: bool, user: object = None) -> None:
-        """Keep the metadata of all topics of the cluster for this user, or stop.
+        """Keep the metadata of all topics of the cluster for this user, or stop doing so.
 
         A subscription by pattern needs all topics, for example.
         """
@@ -161,22 +161,22 @@ class MetadataActor:
 
     @property
     def has_topics(self) -> bool:
-        """True if any topic is kept because it was named, and not because of `set_all_topics`."""
+        """True if any topic is kept by name, and not just because of `set_all_topics`."""
         return bool(self._topics.names())
 
     def use_topic(self, topic: str) -> None:
         """Keep the metadata of a topic for ``metadata_max_idle_ms``, because the producer writes to it.
 
-        An unknown topic is looked up. The call is cheap enough to be made for each new batch.
+        An unknown topic is looked up. The call is cheap enough for each new batch.
         """
         self._topics.use(topic)
         self._look_up_unknown(topic)
 
     async def topic(self, name: str, timeout_ms: float) -> TopicMetadata:
-        """Wait until the topic is known, and return it. Also keeps the topic like `use_topic`.
+        """Wait until the topic is known, and return it. The topic is kept as by `use_topic`.
 
         Raises `UnknownTopicOrPartitionError` (or another error of the cluster), `TopicAuthorizationFailedError`,
-        `InvalidTopicError`, or `RequestTimedOutError` if no broker has answered. All of them name the topic.
+        `InvalidTopicError`, or `RequestTimedOutError` if no broker has responded. All of these errors name the topic.
         """
         self._check()
         self._topics.use(name)
@@ -214,8 +214,8 @@ class MetadataActor:
     def add_broker(self, broker: Broker) -> None:
         """Add a broker that a coordinator look-up has named, unless it is known.
 
-        If its address differs from the known one, one of the two is outdated. A wrong address would also cut the client
-        off from the broker's partitions, so only Metadata may change it.
+        If its address differs from the known one, one of the two is outdated. Only Metadata may change an address,
+        because a wrong one would also cut the client off from the broker's partitions.
         """
         known = self.snapshot.brokers.get(broker.node_id)
         if known is None:
@@ -238,11 +238,11 @@ class MetadataActor:
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def bootstrap(self, within: Deadline | None = None) -> None:
-        """Fetch the first metadata from the first bootstrap server that answers.
+        """Fetch the first metadata from the first bootstrap server that responds.
 
         Raises `KafkaConnectionError` with the reason for each server, once all servers have failed or after
-        ``request_timeout_ms``. If all have failed with the same error and it is not a connection error (for example, a
-        wrong password), raises that error instead. If no server's name can be resolved, raises
+        ``request_timeout_ms``. If all have failed with the same error, and it is not a connection error but, for
+        example, a wrong password, raises that error instead. If no server's name can be resolved, raises
         `BootstrapResolutionError` after ``bootstrap_resolve_timeout_ms``. If the deadline ``within`` is given, it
         replaces both times.
         """
@@ -270,7 +270,7 @@ class MetadataActor:
                 self._count_failure(outcome.errors)
                 await self._wake.wait(max(0.0, min(resolved_by, self._schedule.due_at()) - time.monotonic()))
                 if within is None:
-                    # The time for requests starts when a name is resolved, which has not happened for any server.
+                    # The time limit of requests starts once a name is resolved, which has not happened for any server.
                     deadline = Deadline(self._request_timeout_s * 1000)
                 continue
             error = await self._apply(plan, outcome.answer)
@@ -287,7 +287,7 @@ class MetadataActor:
         self._brokers.set_nodes(self.snapshot.brokers)
 
     async def run(self) -> None:
-        """Refresh until cancelled. Raises only `ClusterIdMismatchError`; after all other errors it retries."""
+        """Refresh until cancelled. Raises only `ClusterIdMismatchError`, and retries after all other errors."""
         while True:
             if self._policy.is_misled:
                 self._rebootstrap(RebootstrapCause.REQUIRED, misled=True)
@@ -309,7 +309,7 @@ class MetadataActor:
                     self._schedule.stopped()
 
     def close(self, error: KafkaError) -> None:
-        """Raise this error from all calls that are waiting, and from all later calls."""
+        """Raise this error from all waiting calls, and from all later calls."""
         if self._closed is None:
             self._closed = error
             self._newer.set_error(error)
@@ -371,7 +371,7 @@ class MetadataActor:
             self._rebootstrap(cause)
 
     def _see_strangers(self, errors: Mapping[int, KafkaError]) -> None:
-        """If the bootstrap servers belong to another cluster, raise their error or switch to that cluster."""
+        """Handle bootstrap servers of another cluster: raise their error, or switch to that cluster."""
         servers = [error for node_id, error in errors.items() if node_id in self._state.bootstrap_brokers]
         everywhere = all(
             isinstance(errors.get(node_id), ClusterIdMismatchError) and self._brokers.all_left(node_id)
@@ -383,20 +383,20 @@ class MetadataActor:
         self._state.may_change_cluster |= stranger is not None
 
     def _request(self, plan: _Plan) -> MetadataRequest:
-        # Only look-ups create topics, because a refresh must not recreate a topic that was deleted.
+        # Only look-ups create topics. A refresh must not recreate a deleted topic.
         topics = None if plan.topics is None else [MetadataRequestTopic(name=name) for name in plan.topics]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
 
     async def _apply(self, plan: _Plan, answer: Answer, unhelpful: Iterable[int] = ()) -> KafkaError | None:
         """Process a response.
 
-        Return an error if the response is no better than the responses of the ``unhelpful`` nodes.
+        Returns an error if the response is no better than the responses of the ``unhelpful`` nodes.
         """
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
-        # No record can be sent to a partition whose leader is lost, so refresh until it has another leader. But stop
-        # after `request_timeout_ms`.
+        # No record can be sent to a partition whose leader is lost, so refresh until it has another leader. Stop after
+        # `request_timeout_ms`.
         failed = self._brokers.failed_since(now - self._request_timeout_s)
         suspects = {*failed, *self._schedule.doubted}
         try:
@@ -415,7 +415,7 @@ class MetadataActor:
                 return await self._apply(plan, answer, unhelpful)
             if answer.node_id < 0:
                 return error
-            # A known broker's address now belongs to another cluster. The bootstrap servers decide which cluster is
+            # A known broker's address now belongs to another cluster. The bootstrap servers determine which cluster is
             # right.
             self._brokers.led_astray(answer.node_id)
             self._count_failure({answer.node_id: error})
@@ -451,6 +451,8 @@ class MetadataActor:
         self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)
         self._publish()
         names = self._topics.names() if plan.topics is None else plan.topics
+        # A bootstrap server may be one of the known brokers under another name, so its denial of a topic does not
+        # count.
         answered = [name for name in names if not beside or self.snapshot.partition_count(name)]
         self._lookups.answered(answered, self.snapshot, answer.node_id, now)
         return None
@@ -467,10 +469,10 @@ class MetadataActor:
         return {node_id: error for node_id, error in last.items() if error is not None}
 
     def _failed(self, errors: Mapping[int, KafkaError]) -> None:
-        """Handle a failed refresh. If a retry cannot help, raise the error from waiting calls.
+        """Handle a failed refresh. If a retry cannot help, waiting calls raise the error.
 
-        `ClusterIdMismatchError` is not raised from them. The client either switches to the other cluster, or fails when
-        no server leads to its own cluster.
+        They do not raise `ClusterIdMismatchError`. Either the client switches to the other cluster, or it fails once no
+        server leads to its own cluster.
         """
         self._count_failure(errors)
         final = final_error(self._errors)
@@ -481,6 +483,7 @@ class MetadataActor:
         now = time.monotonic()
         servers = ", ".join(f"{broker.host}:{broker.port}" for broker in self._state.bootstrap_brokers.values())
         self._log.info("bootstrapping again (%s) from %s", cause.name, servers)
+        # In the other cases, connections to some brokers may still work (rules 27 and 35 of `_core.leadership`).
         if cause is not RebootstrapCause.UNAVAILABLE and not misled:
             self._brokers.close_all(RebootstrapError())
         self._state.rebootstrap(cause)
@@ -489,7 +492,7 @@ class MetadataActor:
         self.request_update()
 
     def _on_node(self, node_id: int) -> None:
-        """Handle a node that has become ready, was lost, cannot be connected to, or accepts requests again."""
+        """Handle a node that has become ready, has been lost, cannot be reached, or accepts requests again."""
         broker = self.snapshot.brokers.get(node_id)
         if broker is None:
             return
@@ -522,7 +525,7 @@ class MetadataActor:
     # --- the snapshot ------------------------------------------------------------------------------------------------
 
     def _publish(self, moved: Collection[tuple[str, int]] | None = None) -> None:
-        """Publish the current snapshot. ``moved`` are all partitions that have changed, or None if unknown."""
+        """Publish the current snapshot. ``moved`` contains all partitions that have changed, or is None if unknown."""
         snapshot, former = self._state.snapshot, self.snapshot
         if snapshot is former:
             return
@@ -535,7 +538,7 @@ class MetadataActor:
         self._listeners.notify(snapshot, moved)
 
     def _set_nodes(self) -> None:
-        """Set the nodes to the known brokers. While these do not help, add bootstrap servers (rule 33)."""
+        """Set the nodes to the known brokers. Add bootstrap servers while these do not help (rule 33)."""
         beside = self._state.outsiders() if self._at_a_loss and self._policy.enabled else {}
         self._brokers.set_nodes({**self.snapshot.brokers, **beside})
 

@@ -1,4 +1,4 @@
-"""Requests metadata from one broker after another until one has answered, and looks up single topics."""
+"""Requests for metadata to one broker after another until one responds, and look-ups of single topics."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ class Outcome(NamedTuple):
     """The result of asking several brokers."""
 
     answer: Answer | None
-    """The response, or None if no broker has answered."""
+    """The response, or None if no broker responded."""
     errors: Mapping[int, KafkaError]
-    """The errors of brokers that did not answer, by node id."""
+    """The errors of brokers that did not respond, by node id."""
 
 
 def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Sequence[Set[int]] = ()) -> list[int]:
     """Return the nodes that can be asked now, best first, by the state of their connections and by load.
 
-    Nodes in doubt come later, and the nodes in ``avoid`` come last. ``avoid`` is a sequence of sets, with the least
-    trusted nodes in the first set.
+    Nodes in doubt come later, and the nodes in ``avoid`` come last. ``avoid`` is a sequence of sets of nodes, the least
+    trusted first.
     """
     states = {node_id: brokers.state(node_id) for node_id in nodes}
-    # If possible, use a node that is connected on the control lane.
+    # Prefer a node that is connected on the control lane.
     least_loaded = brokers.least_loaded(avoid=set().union(*avoid))
     return sorted(
         (node_id for node_id in nodes if states[node_id] is not NodeState.BACKOFF),
@@ -80,8 +80,8 @@ def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Sequence[Set[int]]
 def reachable(brokers: Brokers, nodes: Iterable[int], since: float) -> bool:
     """Return True if any of these nodes is connected or connecting.
 
-    A connecting node does not count if it has refused a connection since ``since``. Otherwise, a node that refuses the
-    lanes one by one would always count, because some lane is always connecting.
+    A connecting node does not count if it has refused a connection since ``since``. Otherwise, a node that refuses one
+    lane after another would always count, because some lane is always connecting.
     """
     refused = brokers.failed_since(since)
     states = {node_id: brokers.state(node_id) for node_id in nodes}
@@ -98,14 +98,14 @@ async def ask(
     request: MetadataRequest,
     timeout_s: float,
 ) -> Outcome:
-    """Return the first response. If a node fails or is slow, the next one is asked; see `ask_in_turn`."""
+    """Return the first response. If a node fails or is slow, the next one is asked (see `ask_in_turn`)."""
     deadline = Deadline(timeout_s * 1000)
 
     async def ask_node(node_id: int) -> tuple[ClusterAnswer, float]:
         while True:
             connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=deadline.left_ms())
             version = connection.versions.version_for(MetadataRequest)
-            # The name of a bootstrap server may have an IP address that accepts connections and does not answer.
+            # The name of a bootstrap server may have an IP address that accepts connections but does not respond.
             patience_ms = brokers.patience_s(node_id) * 1000 if node_id < 0 else math.inf
             timeout_ms = min(patience_ms, deadline.left_ms())
             asked_at = time.monotonic()
@@ -142,9 +142,9 @@ def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> s
 
 
 def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
-    """Return the first error if all have the same class and a retry cannot help, else None.
+    """Return the first error if all have the same class and a retry cannot help, otherwise None.
 
-    `TokenProviderError` counts as such an error although it is retriable.
+    `TokenProviderError` counts as such an error, although it is retriable.
     """
     kinds = {type(error) for error in errors.values()}
     first = next(iter(errors.values()), None)
@@ -154,7 +154,7 @@ def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
 
 
 def unusable(servers: Mapping[int, Broker], errors: Mapping[int, KafkaError]) -> KafkaError:
-    """Return the error of a bootstrap that has failed. ``errors`` are the errors of the servers that were asked."""
+    """Return the error of a failed bootstrap, given the ``errors`` of the servers that were asked."""
     text = f"no bootstrap server could be used: {describe(errors, servers)}"
     if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in errors]:
         text += f"; no time was left to try {', '.join(others)}"
@@ -188,7 +188,7 @@ class TopicLookups:
     async def wait(self, name: str, timeout_ms: float, explain: Callable[[str, int], KafkaError]) -> TopicMetadata:
         """Wait until the topic is known, and return it. Raises the cluster's final error.
 
-        After the timeout, ``explain`` creates the error from the name and the number of look-ups that have failed.
+        After the timeout, ``explain`` creates the error from the name and the number of failed look-ups.
         """
         waiter = self._waiters.get(name)
         if waiter is None:
@@ -242,7 +242,7 @@ def topic_error(name: str, code: int, more: str = "") -> KafkaError:
 
 
 def not_known(name: str, lookups: int, snapshot: ClusterSnapshot, timeout_ms: float, unreachable: str) -> KafkaError:
-    """Return the error after a timeout, which says if no broker has answered or if the topic does not exist."""
+    """Return the error after a timeout, which says whether no broker has responded or the topic does not exist."""
     entry = snapshot.topics.get(name)
     if unreachable or (entry is None and lookups == 0):
         return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:.0f} ms{unreachable}")

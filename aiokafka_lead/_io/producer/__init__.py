@@ -1,1 +1,1 @@
-"""The tasks and calls that accept records and send them."""
+"""Tasks and calls that accept records and send them."""

@@ -1,4 +1,4 @@
-"""The background work of a sender: producer ids, look-ups of topics, flushes, and slow compression."""
+"""Background work of a sender: producer ids, look-ups of topics, flushes, and slow compression."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ProducerIds:
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._inquiry = Inquiry(patience_of(config.retry_backoff_max_ms))
         self.wanted = Signal()
-        """Set when the producer has records to send and no producer id."""
+        """Set when the producer has records to send but no producer id."""
         self.error: KafkaError | None = None
         """The error of the last request for a producer id, or None after a success."""
 
@@ -105,7 +105,7 @@ def _no_producer_id(error: KafkaError, fate: str) -> KafkaError:
 
 
 _WARN_EVERY_S = 60.0
-"""Interval in seconds of the warnings about dropped records of a topic."""
+"""Minimum interval in seconds between warnings about dropped records of a topic."""
 
 
 class TopicLookups:
@@ -114,7 +114,7 @@ class TopicLookups:
     def __init__(
         self, accumulator: Accumulator, metadata: MetadataActor, spawn: Spawn, max_block_ms: float, log: ClientLog
     ) -> None:
-        """Look up topics in tasks that ``spawn`` runs."""
+        """Look up topics in tasks run by ``spawn``."""
         self.unknown = UnknownTopics(accumulator)
         """The records of unknown topics."""
         self._metadata = metadata
@@ -122,7 +122,7 @@ class TopicLookups:
         self._max_block_ms = max_block_ms
         self._log = log
         self._warnings = Sparingly(_WARN_EVERY_S)
-        """Limits the warnings if an application keeps sending to a topic that does not exist."""
+        """Limits the number of warnings if an application keeps sending to a topic that does not exist."""
 
     def put(self, record: Record) -> Delivery | None:
         """Accept a record and look up its topic. Return None if memory is short."""
@@ -158,9 +158,9 @@ class Flushing:
         """The flushes that this response has completed."""
 
     async def wait(self, timeout_s: float | None, then: Then | None = None) -> None:
-        """Wait until all records that are pending now are acknowledged or have failed. Raises TimeoutError.
+        """Wait until all currently pending records are acknowledged or have failed. Raises TimeoutError.
 
-        If a response completes the flush, ``then`` is called at once in the connection's callback. Otherwise it is not
+        If a response completes the flush, ``then`` is called at once in the connection's callback. Otherwise, it is not
         called.
         """
         waiter: Waiter[None] = Waiter()
@@ -179,11 +179,11 @@ class Flushing:
             waiter.set_result(None)
 
     def answer_comes(self) -> None:
-        """Start to process a response. Must be followed by `answer_taken`."""
+        """Start the processing of a response. Must be followed by `answer_taken`."""
         self._taking = True
 
     def answer_taken(self, well: bool) -> None:
-        """End the processing of a response. If it was not processed ``well``, do not call ``then`` of any flush."""
+        """End the processing of a response. Unless it was processed ``well``, call ``then`` of no flush."""
         self._taking = False
         over, self._over = self._over, []
         for waiter, then in over:
@@ -214,25 +214,25 @@ class _Build:
 
 
 class Builds:
-    """Requests whose batches are being compressed. The requests to a broker are sent in order."""
+    """Requests whose batches are being compressed. Requests to the same broker are sent in order."""
 
     def __init__(
         self, spawn: Spawn, submit: Callable[[Connection, list[ProducerBatch]], None], transactional: bool
     ) -> None:
-        """Build requests in tasks that ``spawn`` runs. ``submit`` sends a finished request on its connection."""
+        """Build requests in tasks run by ``spawn``. ``submit`` sends a finished request on its connection."""
         self._transactional = transactional
         self._spawn = spawn
         self._submit = submit
         self._waiting: dict[int, deque[_Build]] = {}
-        """The requests to each broker that are not submitted yet."""
+        """Requests that have not been submitted yet, by broker."""
 
     def count(self, node_id: int) -> int:
-        """Return the number of requests to a broker that are not submitted yet."""
+        """Return the number of requests to a broker that have not been submitted yet."""
         waiting = self._waiting.get(node_id)
         return len(waiting) if waiting is not None else 0
 
     def begin(self, connection: Connection, batches: list[ProducerBatch]) -> None:
-        """Start to build the next request to a broker."""
+        """Start building the next request to a broker."""
         build = _Build(connection, batches)
         self._waiting.setdefault(connection.node_id, deque()).append(build)
         self._spawn(self._run, build, name="kafka producer compression")

@@ -1,8 +1,8 @@
-"""Puts records into batches, at once if possible, or else after the necessary waits.
+"""Intake of records into batches, at once if possible and otherwise after the necessary waits.
 
 Most records need neither checks nor waits, and `Intake.append` accepts them as they are. `CheckedSends` checks and
-serializes all others, and passes them on as `Record` objects, which may have to wait for metadata, for memory, or for
-the sender. The parameters are always in the order of ``send``.
+serializes all others, and passes them on as `Record` objects, which may have to wait for metadata, memory or the
+sender. Parameters are always in the order of ``send``.
 
 This code runs for each record. If a compiler is available, it is compiled through ``intake.pxd``.
 """
@@ -37,8 +37,8 @@ _NONE_YET = object()
 def all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
     """Return values or keys as bytes or None.
 
-    A list that contains only these is returned unchanged. Raises `ConfigTypeError` for a content that cannot be
-    converted; ``what`` is its name in the message.
+    A list that contains only these is returned unchanged. Raises `ConfigTypeError` for content that cannot be
+    converted. ``what`` names it in the message.
     """
     if all(content is None or type(content) is bytes for content in contents):
         return contents
@@ -46,10 +46,9 @@ def all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
 
 
 class Admission:
-    """The permission to add records, while the producer is running or during one transaction.
+    """Permission to add records while the producer is running, or during one transaction.
 
-    A call keeps the permission with which it began. After a wait, it therefore cannot add records to a later
-    transaction.
+    A call keeps the permission with which it began, so it cannot add records to a later transaction after a wait.
     """
 
     __slots__ = ("_on_failure", "check", "lenient")
@@ -63,7 +62,7 @@ class Admission:
     ) -> None:
         """Grant the permission while ``check`` raises no error.
 
-        ``on_failure`` is called with the errors of sends. If ``lenient``, it is called only with the errors of sends
+        ``on_failure`` is called with the errors of sends. With ``lenient``, it is called only with the errors of sends
         that have accepted some of their records.
         """
         self.lenient = lenient
@@ -72,7 +71,7 @@ class Admission:
         self._on_failure = on_failure
 
     def failed(self, error: KafkaError) -> None:
-        """Report the error that a send raises, unless it concerns the arguments or the admission is lenient."""
+        """Report the error raised by a send, unless it concerns the arguments or the admission is lenient."""
         if not self.lenient and not isinstance(error, (ConfigError, ConfigTypeError)):
             self.incomplete(error)
 
@@ -85,7 +84,7 @@ class Admission:
 class Intake:
     """Puts records into the accumulator.
 
-    If there is no other record, the sender does so, and sends the record at once.
+    If there is no other record, the sender does this and sends the record at once.
     """
 
     __slots__ = (
@@ -115,7 +114,7 @@ class Intake:
         self.admission = admission
         """The permission for calls that begin now."""
         self.unsampled: Unsampled | None = None
-        """Selects records that are not traced. None without a tracer."""
+        """Selects the records that are not traced. None without a tracer."""
         self._accumulator = sender.accumulator
         self._topics = self._accumulator.topics
         self._sender = sender
@@ -131,24 +130,24 @@ class Intake:
         self._thread = 0
         """The id of the event loop's thread."""
         self._identity: object = None
-        """The same id, as the object that the event loop stores."""
+        """The same id, as the object stored by the event loop."""
         self._probe: Callable[[], object] = object
         """Returns ``_expected`` while the producer's event loop is running.
 
-        Otherwise, returns another object or raises.
+        Otherwise, it returns another object or raises an error.
         """
         self._expected: object = None
         self._known: dict[str, object] | None = None
         """A dict that contains the thread's id under ``_key`` while the event loop is running.
 
-        None if the loop has no such dict.
+        It is None if the loop has no such dict.
         """
         self._key = ""
 
     def start(
         self, probe: Callable[[], object], expected: object, thread: tuple[dict[str, object], str] | None
     ) -> None:
-        """Allow `append` to accept records on the current event loop, which ``probe`` or ``thread`` identifies.
+        """Allow `append` to accept records on the current event loop, which is identified by ``probe`` or ``thread``.
 
         See `loop_probe` and `loop_thread`.
         """
@@ -165,10 +164,10 @@ class Intake:
     def append(
         self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
     ) -> Delivery | None:
-        """Put a record with the arguments of ``send`` into a batch at once.
+        """Add a record, given by the arguments of ``send``, to a batch at once.
 
         Returns None if the record needs checks or has to wait, or if other tasks should run first. Accepts only
-        arguments that are certainly valid. Other methods raise the errors of arguments.
+        arguments that are certain to be valid. Other methods raise the errors for invalid arguments.
         """
         if not self._here():
             return None
@@ -214,7 +213,7 @@ class Intake:
         timestamp_ms: int,
         headers: Sequence[Header],
     ) -> Delivery | None:
-        """Accept a record that was checked. Return None if memory is short, or if the sender should run first."""
+        """Accept a checked record. Return None if memory is short or the sender should run first."""
         delivery = buffer.append(value, key, partition, timestamp_ms, headers)
         if delivery is None and buffer.count and not self._accumulator.crowded():
             delivery = self._put(buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers), False)
@@ -250,7 +249,7 @@ class Intake:
         self, buffer: TopicBuffer, values: list[bytes | None], keys: list[bytes | None] | None, start: int,
         partition: int, timestamp_ms: int, headers: Headers, into: DeliveryBatch,
     ) -> int:  # fmt: skip
-        """Do the same as `_append_plain` for records that have keys or headers."""
+        """Do the same as `_append_plain`, for records with keys or headers."""
         accumulator = self._accumulator
         at = start
         count = len(values)
@@ -268,11 +267,11 @@ class Intake:
                 into.add_delivery(delivery)
                 at += 1
         except MessageTooLargeError:
-            pass  # the error of this record is raised when it is accepted by itself
+            pass  # this record's error is raised when the record is accepted alone
         return at - start
 
     def _buffer_with(self, topic: str, partition: int) -> TopicBuffer | None:
-        """Return the topic's buffer, if the producer can be used and the topic has the partition. It may be -1."""
+        """Return the topic's buffer if the producer can be used and the topic has the partition, which may be -1."""
         buffer = self._topics.get(topic)
         return buffer if buffer is not None and self.usable and partition < buffer.count else None
 
@@ -285,7 +284,7 @@ class Intake:
             if identity is not self._identity:
                 if identity != self._thread:
                     return False
-                self._identity = identity  # the event loop was stopped, and is running again
+                self._identity = identity  # the event loop was stopped and is running again
             return True
         try:
             return self._probe() is self._expected
@@ -293,7 +292,7 @@ class Intake:
             return False
 
     def try_now(self, record: Record, with_others: bool = False) -> Delivery | None:
-        """Accept a record if it need not wait. Return None if it must `wait_in_line`."""
+        """Accept a record if it does not have to wait. Return None if it must `wait_in_line`."""
         if self._accumulator.crowded() or (self._lines.calls and record.topic in self._lines):
             return None
         buffer = self._accumulator.topic(record.topic)
@@ -309,12 +308,12 @@ class Intake:
         """Accept a record as soon as that is possible, and return its `Delivery`.
 
         Waits until all earlier calls for the same topic have been served, the topic and the partition are known, and
-        ``buffer_memory`` has space. ``deadline`` limits these waits together (default: ``max_block_ms``). After the
-        deadline, raises `BufferFull` if earlier calls or space were missing, and `UnknownTopicOrPartitionError` or
-        `RequestTimedOutError` if the topic is unknown. Raises `ConfigError` if the topic has no such partition, and the
-        errors of ``admission``.
+        ``buffer_memory`` has space. ``deadline`` limits the total of these waits (default: ``max_block_ms``). After the
+        deadline, raises `BufferFull` if the call was waiting for its turn or for space, and
+        `UnknownTopicOrPartitionError` or `RequestTimedOutError` if the topic is unknown. Raises `ConfigError` if the
+        topic has no such partition, and the errors of ``admission``.
 
-        The call does not suspend after it has accepted the record, so a cancelled call has not accepted it.
+        The call does not suspend after accepting the record, so a cancelled call has not accepted it.
         """
         accumulator = self._accumulator
         return await self._put_in_line(
@@ -344,7 +343,7 @@ class Intake:
         admission: Admission,
         deadline: Deadline | None,
     ) -> DeliveryBatch:
-        """Accept many records that were checked. All have these headers, and there is no custom partitioner."""
+        """Accept many checked records. All have these headers, and there is no custom partitioner."""
         batch = DeliveryBatch()
         at = 0
         if topic not in self._lines:
@@ -354,7 +353,7 @@ class Intake:
             if not await self._put_into(batch, record, len(values) - at, admission, deadline):
                 break
             at += 1
-            # Until this call waits again, its records also come before other calls that are waiting.
+            # Until this call waits again, its records also precede the records of other waiting calls.
             at += self._append_plain(topic, values, keys, at, partition, timestamp_ms, headers, batch)
         return batch
 
@@ -369,7 +368,7 @@ class Intake:
         return batch
 
     async def put_batch(self, topic: str, partition: int, builder: BatchBuilder, admission: Admission) -> DeliveryBatch:
-        """Accept a whole batch of records, in the same way as `wait_in_line` accepts a record."""
+        """Accept a whole batch of records, in the way that `wait_in_line` accepts a record."""
         accumulator = self._accumulator
         outcome = await self._put_in_line(
             Record(topic, None, None, partition, builder.base_timestamp_ms, ()),
@@ -386,7 +385,10 @@ class Intake:
     async def _put_into(
         self, batch: DeliveryBatch, record: Record, left: int, admission: Admission, deadline: Deadline | None
     ) -> bool:
-        """Accept one of many records. Return True to continue. An error also fails the ``left - 1`` later records."""
+        """Accept one of many records.
+
+        Return True to continue. After an error, the ``left - 1`` later records fail as well.
+        """
         try:
             with_others = left + len(batch) > 1
             delivery = self.try_now(record, with_others)
@@ -421,13 +423,13 @@ class Intake:
         put: Callable[[TopicBuffer], T | None],
         put_granted: Callable[[TopicBuffer], T],
     ) -> T:
-        """Accept data for the record's destination when it is possible and no earlier call is waiting for the topic.
+        """Accept data for the record's destination once possible and no earlier call is waiting for the topic.
 
-        ``put`` returns None if memory is short. ``put_granted`` is called after ``size`` bytes were reserved.
+        ``put`` returns None if memory is short. ``put_granted`` is called after ``size`` bytes have been reserved.
         """
         deadline = deadline or Deadline(self._max_block_ms)
         if self._accumulator.topic(record.topic) is not None:
-            # So that other calls do not have to wait until partitions are added.
+            # Other calls must not wait until partitions are added.
             await self._find(record, admission, deadline)
         with self._lines.enter(record.topic) as place:
             buffer = await self._find(record, admission, deadline)

@@ -21,7 +21,7 @@ from .intake import Intake
 class QuickSend:
     """Replaces `Producer.send` in a running producer.
 
-    Inspection, for example with `inspect.iscoroutinefunction`, sees the method of the class.
+    Introspection, for example with `inspect.iscoroutinefunction`, sees the method of the class.
     """
 
     __slots__ = ("_intake", "_otherwise", "_slot", "_spare")
@@ -31,7 +31,7 @@ class QuickSend:
         self._intake = intake
         self._otherwise = otherwise
         self._spare: SendCall | None = None
-        """The last call that has finished. The next call reuses it if the application has dropped it."""
+        """The last finished call. The next call reuses it if the application no longer refers to it."""
         self._slot = 0
         calling.call_by(self, self._slot, "send")
 
@@ -49,7 +49,7 @@ class QuickSend:
         *,
         timeout_ms: Any = None,
     ) -> SendCall | Coroutine[Any, Any, Delivery]:
-        """Return the coroutine of a call. With ``timeout_ms``, it is the coroutine of the method of the class."""
+        """Return the coroutine of a call. With ``timeout_ms``, this is the coroutine of the class's method."""
         if timeout_ms is not None:
             return self._otherwise(topic, value, key, partition, timestamp_ms, headers, timeout_ms=timeout_ms)
         return _new_call(self, topic, value, key, partition, timestamp_ms, headers)
@@ -68,7 +68,7 @@ class QuickSend:
 class SendCall:
     """The coroutine of a call of ``send``. If the record can be accepted at once, it ends in its first step.
 
-    Otherwise, it continues as the coroutine of the method of the class. Inspection also sees that coroutine.
+    Otherwise, it continues as the coroutine of the class's method. Introspection also sees that coroutine.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class SendCall:
         return self._other().send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise the error at the point where the call waits."""
+        """Raise the error at the point at which the call waits."""
         return self._other().throw(*error)
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class SendCall:
             self._coroutine.close()
 
     def _begin(self) -> Delivery | None:
-        """Accept the record. Return None if the coroutine of the method of the class must continue."""
+        """Accept the record. Return None if the coroutine of the class's method must continue."""
         if self._fresh:
             self._fresh = False  # after an error, the call has ended
             delivery = self._method._intake.append(
@@ -137,7 +137,7 @@ class SendCall:
         return None
 
     def _other(self) -> Coroutine[Any, Any, Delivery]:
-        """Return the coroutine of the method of the class. It is closed if this call has ended."""
+        """Return the coroutine of the class's method. It is closed if this call has ended."""
         if self._coroutine is None:
             self._coroutine = self._method._otherwise(
                 self._topic, self._value, self._key, self._partition, self._timestamp_ms, self._headers
@@ -196,7 +196,7 @@ calling.run_by(SendCall, _first_step, _rest)
 
 
 def _change_type() -> None:
-    """Create and call a first object.
+    """Create and call the first object.
 
     This changes the type before several threads can create objects at the same time.
     """

@@ -1,8 +1,8 @@
 """The task that moves batches from the accumulator to the brokers.
 
-The task does not poll. It is woken by records that are ready, by a connection that accepts requests again, by new
-metadata, by responses, and when batches have lingered, backed off or expired. Responses are processed in the
-connection's callback. If a compiler is available, this code is compiled through ``sender.pxd``.
+The task does not poll. It is woken when records are ready, when a connection accepts requests again, by new metadata
+and responses, and when batches have lingered, backed off or expired. Responses are processed in the connection's
+callback. If a compiler is available, this code is compiled through ``sender.pxd``.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ if TYPE_CHECKING:
     from .shared_sending import Seat
 
 HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
-"""The requests that are needed for the first records."""
+"""Requests that are needed for the first records."""
 
 _INT32_MAX = 2**31 - 1
 _REQUESTS_AT_A_TIME = 16
-"""Number of requests to send to a broker before other tasks run, if no responses limit them (acks=0)."""
+"""Number of requests to send to a broker before other tasks run, if responses do not limit them (acks=0)."""
 _BATCHES_AT_A_TIME = 500
 """Number of batches to send before other tasks run."""
 
 
 class Sender:
-    """Owns the accumulator, and sends the batches that are ready."""
+    """Sends the batches that are ready. Owns the accumulator."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Sender:
         self._builds = Builds(spawn, self._submit_built, config.transactional_id is not None)
         self.flushing = Flushing(self.accumulator)
         self.lines = Lines()
-        """Calls that wait until their records can be accepted."""
+        """Calls that are waiting until their records can be accepted."""
         self._seat = seat
         self._wake = Signal()
         """Wakes the sender's task, unless it shares one."""
@@ -102,20 +102,20 @@ class Sender:
         self._filled_bytes = 0
         """Size in bytes of the batches that have become full since the last turn."""
         self._working = False
-        """True while the sender is working, when changes need not wake it."""
+        """True while the sender is working, so that changes do not have to wake it."""
         self._sleeps_until = math.inf
-        """Time at which the task wakes if no event occurs before."""
+        """Time at which the task wakes unless an event occurs first."""
         self._blocked: set[Waiter[None]] = set()
-        """Calls that wait for memory."""
+        """Calls that are waiting for memory."""
         self._over = False
-        """True once the sender has stopped. Later responses on shared connections are ignored."""
+        """True once the sender has stopped. Responses that arrive later on shared connections are ignored."""
         self._answered: Signal | None = None
         """Set at each response, while a call of `answered` waits."""
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start to send."""
+        """Start sending."""
         self._parking.start()
         self._brokers.add_listener(self._on_node)
         self._metadata.add_listener(self._on_snapshot)
@@ -137,7 +137,7 @@ class Sender:
                 await self._wake.wait(None if at == math.inf else max(0.0, at - time.monotonic()))
 
     def turn(self) -> float:
-        """Do pending work. Return the time of the next call if nothing wakes the sender before; 0 means at once."""
+        """Do pending work. Return the time of the next call, unless the sender is woken first. 0 means at once."""
         due = 0.0 if self._work() else self.accumulator.schedule.next_at()
         self._sleeps_until = math.inf if due is None else due
         return self._sleeps_until
@@ -145,7 +145,7 @@ class Sender:
     def abort(self, make_error: Callable[[str], KafkaError]) -> None:
         """Fail all pending records.
 
-        ``make_error`` is called with a text that says if the records may be in the log.
+        ``make_error`` is called with a text that says whether the records may be in the log.
         """
         self._answers.abort(make_error, time.monotonic())
         self.lookups.unknown.drop_all(make_error)
@@ -204,9 +204,9 @@ class Sender:
         )
 
     async def answered(self, timeout_s: float) -> bool:
-        """Wait until all batches that were sent are answered or lost with a connection.
+        """Wait until all sent batches have been answered, or lost with a connection.
 
-        Return False after the timeout.
+        Returns False after the timeout.
         """
         deadline = Deadline(timeout_s * 1000)
         self._answered = Signal()
@@ -244,7 +244,7 @@ class Sender:
         if moved.partitions is None or moved.brokers:
             self.lookups.unknown.on_snapshot(now)
             if self.accumulator.schedule.ready:
-                self._notify()  # the same leader may be known again, or may have another address
+                self._notify()  # the same leader may be known again or have another address
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class Sender:
         return delivery
 
     def release(self, queues: Iterable[PartitionQueue]) -> None:
-        """Send the first batches of these partitions, because the event for which they were waiting has occurred."""
+        """Send the first batches of these partitions, because the event that they were waiting for has occurred."""
         now = time.monotonic()
         self._working = True
         try:
@@ -273,10 +273,10 @@ class Sender:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Handle an event for which batches may have been waiting. Not called while the sender is working.
+        """Handle an event that batches may have been waiting for. Not called while the sender is working.
 
-        During a flush, batches are sent at once, without waking the task. Otherwise they wait for the task, together
-        with the records that arrive until it runs.
+        During a flush, batches are sent at once, without waking the task. Otherwise, they wait for the task, together
+        with the records that arrive before it runs.
         """
         if self._seat is None and self.accumulator.schedule.flushes:
             self._work_at_once()
@@ -336,12 +336,14 @@ class Sender:
                     accumulator.nodes.blocked(node_id, now)
                 return False
             building = self._builds.count(node_id) if accumulator.compresses_slowly else 0
+            # Requests that are being built count like requests in flight, because they will be sent in order.
             ahead = connection.in_flight + building
             if building and (building >= PROCESSORS or ahead >= self._config.max_in_flight_requests_per_connection):
                 return False
             batches = accumulator.drain(node_id, now, ahead > 0)
             if not batches:
                 return False
+            # A request must not overtake one that is being built.
             if building or (accumulator.compresses_slowly and takes_long_to_build(batches)):
                 self._builds.begin(connection, batches)
             else:
@@ -354,7 +356,7 @@ class Sender:
         self.accumulator.nodes.blocked(node_id, now)
         error = self._brokers.final_error(node_id)
         if error is not None:
-            # A retry cannot help, for example if the credentials are wrong.
+            # A retry cannot help, for example because the credentials are wrong.
             self._answers.fail_ready(node_id, error, now)
         if self._brokers.state(node_id) is NodeState.BACKOFF:
             self._metadata.request_update(lost(node_id))
@@ -408,6 +410,7 @@ class Sender:
         if self._over:
             return
         if self._working:
+            # Called during a turn, for example by `submit` with acks=0. The turn does the rest.
             self._take(sent, response, error)
         else:
             self._working = True
@@ -449,6 +452,7 @@ class Sender:
             if answer.error is not None and answer.error.refreshes_metadata:
                 stale = True
         if stale:
+            # Before the batches are refused, because a newer leader epoch allows them a retry without delay.
             self._take_hints(sent, response)
         patience_s = self.accumulator.retry.patience_s
         doubt = False
@@ -479,9 +483,9 @@ class Sender:
             self._metadata.request_update(refused(sent.node_id))
 
     def _explain(self, node_id: int) -> str:
-        """Return the reason why batches cannot be sent to a node, for the error of a batch that has expired.
+        """Return the reason why batches cannot be sent to a node, for the error of an expired batch.
 
-        Node -1 stands for the broker that assigns producer ids, so the reason is why there is no producer id.
+        Node -1 means the broker that assigns producer ids. The reason is then why there is no producer id.
         """
         if node_id < 0:
             return "" if self._ids.error is None else str(self._ids.error)

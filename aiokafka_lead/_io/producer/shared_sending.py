@@ -1,7 +1,7 @@
-"""Sends the batches of all producers of a shared client, with one task, one timer, and joint requests.
+"""Sending for all producers of a shared client, with one task, one timer, and joint requests.
 
 Each producer decides when to send which batches, as it would alone. While the connection is busy, batches of several
-producers are collected and sent together, because a request costs the client and the broker more than a batch in it.
+producers are collected and sent together, because a request costs the client and the broker more than each batch in it.
 While no request is in flight to the broker, batches are sent at once.
 """
 
@@ -28,14 +28,14 @@ from .pacing import Pacing
 
 
 class Seat:
-    """A producer that shares the task. It is called when it has something to do, or when it is due."""
+    """A producer that shares the task. It gets a turn when it has something to do, or when it is due."""
 
     __slots__ = ("_sending", "_spawn", "_turn", "wakes_at")
 
     def __init__(self, sending: SharedSending) -> None:
         self._sending = sending
         self._turn: Callable[[], float] | None = None
-        """Lets the producer send. None while the producer is not running."""
+        """Function that lets the producer send, or None while the producer is not running."""
         self._spawn: Spawn
         self.wakes_at = [math.inf]
         """The producer's entries among the timers. Each is earlier than the one before it."""
@@ -67,7 +67,7 @@ class Seat:
         on_done: OnDone,
         unsent: Callable[[KafkaError], None],
     ) -> None:
-        """Send a request that expects a response. If it must wait, it may be joined with others."""
+        """Send a request that expects a response. If it has to wait, it may be joined with others."""
         self._sending.submit(connection, Parcel(connection, version, Part(self, request, on_done, unsent)))
 
     def leave(self) -> None:
@@ -81,7 +81,7 @@ class Seat:
             return math.inf
         try:
             return self._turn()
-        except Exception as error:  # a bug, which must not affect the other producers
+        except Exception as error:  # this is a bug, which must not affect the other producers
             self._turn = None
             self._spawn(_raise, error, name="kafka producer")
             return math.inf
@@ -96,9 +96,9 @@ class _Broker:
         self.node_id = node_id
         self.outbox = Outbox()
         self.line: dict[Seat, None] = {}
-        """Producers with batches that will be sent when a request is accepted, in order."""
+        """Producers whose batches will be sent once a request is accepted, in order."""
         self.held: set[Seat] = set()
-        """Producers that join the line when the batches that they have submitted are sent."""
+        """Producers that join the line once the batches that they have submitted have been sent."""
 
 
 class SharedSending:
@@ -110,17 +110,17 @@ class SharedSending:
         self._seats: set[Seat] = set()
         """The running producers."""
         self._rung: dict[Seat, None] = {}
-        """The producers that have something to do."""
+        """Producers that have something to do."""
         self._timers: list[tuple[float, int, Seat]] = []
         self._timer_ids = count()
         self._pacing = Pacing()
         self._brokers: dict[int, _Broker] = {}
         self._stirred: dict[_Broker, None] = {}
-        """The brokers to which requests may be possible."""
+        """Brokers to which requests may now be possible."""
         self._calling: _Broker | None = None
         """The broker whose waiting producers are having their turns, or None."""
         self._look_at = math.inf
-        """Time at which a broker may count as slow, so that its waiting requests may use another connection."""
+        """Time from which a broker may count as slow, so that its waiting requests may use another connection."""
         self._in_turns = False
         self._running = False
 
@@ -142,7 +142,7 @@ class SharedSending:
         self.ring(seat)
 
     def leave(self, seat: Seat) -> None:
-        """Remove a producer that has stopped. Batches that it has submitted are still sent."""
+        """Remove a producer that has stopped. Batches already submitted are still sent."""
         self._seats.discard(seat)
         self._rung.pop(seat, None)
         for broker in self._brokers.values():
@@ -195,7 +195,7 @@ class SharedSending:
         self._wake.set()
 
     def _serve(self, broker: _Broker, now: float) -> None:
-        """Send waiting requests, and batches of waiting producers, as far as requests are accepted."""
+        """Send waiting requests, and batches of waiting producers, as long as requests are accepted."""
         self._send_to(broker, now)
         if broker.line:
             connection = self._parent.brokers.ready(broker.node_id)
@@ -222,11 +222,11 @@ class SharedSending:
     def _may_leave(self, parcel: Parcel) -> bool:
         connection = cast(Connection, parcel.way)
         if not connection.ready:
-            return True  # It will fail, and its batches will be sent again to their new leaders.
+            return True  # It fails, and its batches are then sent again to their new leaders.
         return connection.can_send() and not self._pacing.is_full(connection)
 
     def _send_beside(self, broker: _Broker, now: float) -> None:
-        """Send requests that would wait too long for the first connection on additional connections.
+        """Use additional connections for requests that would wait too long for the first connection.
 
         There are never more connections than separate producers would have.
         """
@@ -270,7 +270,7 @@ class SharedSending:
             self._stir(broker)
 
     def _line_up(self, broker: _Broker, parcel: Parcel) -> None:
-        """Move the producers that were waiting for this parcel to the line."""
+        """Add the producers that were waiting for this parcel to the line."""
         for part in parcel.parts if broker.held else ():
             seat = cast("Seat", part.owner)
             if seat in broker.held and not broker.outbox.holds_back(seat):
@@ -279,7 +279,7 @@ class SharedSending:
                 self._stir(broker)
 
     def _merge_hints(self, response: ProduceResponse, version: int) -> None:
-        """Merge a response's leader hints once for all its producers."""
+        """Merge a response's leader hints once, on behalf of all its producers."""
         metadata = self._parent.metadata
         hints = take_hints(response, version, metadata.snapshot.topic_names)
         if hints:

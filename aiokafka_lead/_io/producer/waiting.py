@@ -1,6 +1,6 @@
-"""Lets a producer's calls wait for their turn to send, and for the outcomes of records.
+"""Waits of a producer's calls, for their turn to send and for the outcomes of records.
 
-Each topic has a queue, so no call overtakes an earlier one. The first call in the queue waits for the topic or for
+Each topic has a queue, so that no call overtakes an earlier one. The first call in the queue waits for the topic or for
 memory, and later calls wait for their turn. If a compiler is available, this code is compiled through ``waiting.pxd``.
 """
 
@@ -59,7 +59,7 @@ class Place:
         return True
 
     def wake(self) -> bool:
-        """Let the call check if it is its turn. Return True if it was asleep."""
+        """Let the call check whether it is its turn. Return True if it was asleep."""
         asleep, self._asleep = self._asleep, False
         if asleep:
             self._signal.set()
@@ -73,7 +73,7 @@ class Lines:
 
     def __init__(self) -> None:
         self.calls = 0
-        """Number of calls that are waiting, for all topics."""
+        """Number of waiting calls, for all topics together."""
         self._lines: dict[str, deque[Place]] = {}
         """The queue of each topic. Empty queues are removed."""
 
@@ -91,7 +91,7 @@ class Lines:
         return place
 
     def leave(self, place: Place) -> None:
-        """Remove a place, because its record was accepted or the call has stopped waiting."""
+        """Remove a place, because its record has been accepted or the call has stopped waiting."""
         line = place.line
         was_first = place.first
         line.remove(place)
@@ -124,7 +124,7 @@ class Parking:
     def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
         """Return an awaitable that finishes when the outcome is done or divided. Raises `WrongEventLoopError`.
 
-        On asyncio it is a bare future, because a coroutine around it would take time at each wake-up.
+        On asyncio, it is a bare future, because a coroutine around it would cost time at each wake-up.
         """
         waiter: Any = outcome.waiter
         if in_trio():
@@ -156,7 +156,7 @@ class Parking:
 class _Parked:
     """The asyncio tasks that await an outcome.
 
-    Each has its own future, because cancelling a task cancels its future.
+    Each has a future of its own, because cancelling a task cancels its future.
     """
 
     __slots__ = ("_futures",)
@@ -165,7 +165,7 @@ class _Parked:
         self._futures: list[asyncio.Future[None]] = []
 
     def add(self, future: asyncio.Future[None]) -> None:
-        """Add a task's future. Futures of its earlier waits, which are done, are removed."""
+        """Add a task's future. The finished futures of earlier waits are removed."""
         futures = self._futures
         while futures and futures[-1].done():
             futures.pop()

@@ -36,13 +36,13 @@ S = TypeVar("S", bound=Slot)
 R = TypeVar("R")
 
 CANCELLED_WITHIN_S = 1.0
-"""Seconds for which a run waits until cancelled handlers have ended."""
+"""Seconds for which a run waits for cancelled handlers to end."""
 
 IDLE_MS = 60_000.0
 """Time limit in milliseconds of a wait for records."""
 
 SEND_AGAIN_S = 1.0
-"""Seconds after which a record is sent again, if it could not be written to another topic in time."""
+"""Seconds after which a record is sent again if it could not be written to another topic in time."""
 
 
 class WorkersRun(ABC, Generic[S, R]):
@@ -62,7 +62,7 @@ class WorkersRun(ABC, Generic[S, R]):
         self._dead_letters = dead_letters
         self._tasks = anyio.create_task_group()
         self._waiting = Signal()
-        """Set when a record starts to wait until it is due, or when another topic has answered."""
+        """Set when a record starts waiting until it is due, and when another topic has accepted or refused a record."""
         self._outgoing: Outgoing[S] = Outgoing(
             self._send if judge.tracing is None else self._send_traced, self._not_sent, self._waiting.set
         )
@@ -82,16 +82,16 @@ class WorkersRun(ABC, Generic[S, R]):
         self._room = Signal()
         """Set when more records can be taken, or when the run may have to end."""
         self._calm = News()
-        """Notified when a handler has ended for which a task may be waiting."""
+        """Notified when a handler has ended that a task may be waiting for."""
         self._failure: BaseException | None = None
         """The error that ends the run, or None."""
         self._unsent_since: float | None = None
         """Time since which an outage delays records that must be sent to other topics, or None."""
         self._unsent_why = ""
         self._stop_at = math.inf
-        """While the consumer is being stopped, the deadline of handlers."""
+        """Deadline of the handlers while the consumer is being stopped."""
         self._end_by = math.inf
-        """While the consumer is being stopped, the deadline of the whole run."""
+        """Deadline of the whole run while the consumer is being stopped."""
         self._ended: Waiter[None] = Waiter()
 
     # --- implemented for each kind of consumer ------------------------------------------------------------------------
@@ -110,11 +110,11 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     async def _settle_last(self) -> None:
-        """Commit or acknowledge the records that are done, within a limited time."""
+        """Commit or acknowledge the records that are done, for a limited time."""
 
     @abstractmethod
     def _attempt(self, slot: S, record: R, error: BaseException) -> int:
-        """Count a handler's failure. Return the number of the record's attempts."""
+        """Count a handler's failure, and return the number of the record's attempts."""
 
     @abstractmethod
     def _wait(self, slot: S, record: R, error: BaseException, delay_s: float | None) -> None:
@@ -126,7 +126,7 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     def _give_up(self, slot: S) -> None:
-        """Take back the record in this slot, which is not done. Start no more records."""
+        """Take back the record in this slot, which is not done. Handle no more records."""
 
     @abstractmethod
     def _next_due(self) -> float | None:
@@ -148,7 +148,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 try:
                     await self._feed()
                 except (KafkaError, KeyboardInterrupt) as error:
-                    self._failure = error  # stored here, because the group would wrap it
+                    self._failure = error  # kept here, because the task group would wrap it
                 else:
                     await self._wind_up()
                     wound_up = True
@@ -178,7 +178,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 await self._room.wait(refusals.bear(error, time.monotonic()))
 
     async def _go_on_in_time(self) -> None:
-        """Continue with waiting records when they are due, and with records when other topics have answered."""
+        """Continue with waiting records once they are due, and with sent records once other topics have answered."""
         while True:
             due_at = self._next_due()
             await self._waiting.wait(None if due_at is None else max(0.0, due_at - time.monotonic()))
@@ -218,7 +218,7 @@ class WorkersRun(ABC, Generic[S, R]):
     ) -> None:
         """Wait until the deadline for these workers, and for records that are being sent to other topics.
 
-        After that, cancel the workers, and wait `CANCELLED_WITHIN_S` until they have ended.
+        After that, cancels the workers and waits `CANCELLED_WITHIN_S` for them to end.
         """
 
         def unfinished() -> object:
@@ -251,7 +251,7 @@ class WorkersRun(ABC, Generic[S, R]):
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def _failed(self, slot: S, record: R, error: BaseException) -> None:
-        """Handle a handler's failure in the way that the judge decides."""
+        """Handle a handler's failure as the judge decides."""
         self._settle(slot, record, error, self._attempt(slot, record, error))
 
     def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
@@ -313,12 +313,12 @@ class WorkersRun(ABC, Generic[S, R]):
         self._calm.tell()
 
     def _written(self, sending: Sending, at: RecordMetadata) -> None:
-        """Handle that the record was written at this position."""
+        """Handle a record that has been written at this position."""
 
     def _not_sent(self, sending: Sending, refusal: Exception) -> None:
-        """Send the record again if the refusal concerned other records, or can be tolerated. Otherwise end the run."""
+        """Send the record again if the refusal concerned other records or can be tolerated. Otherwise, end the run."""
         if isinstance(refusal, KafkaError) and refusal.collateral:
-            self._outgoing.add(sending)  # without the records that were refused, which may end the run
+            self._outgoing.add(sending)  # without the refused records, which may end the run
             return
         if isinstance(refusal, MessageTooLargeError) and (smaller := self._smaller(sending)) is not None:
             self._outgoing.add(smaller)
@@ -331,7 +331,7 @@ class WorkersRun(ABC, Generic[S, R]):
         self._end(sending.slot, self._judge.refused(sending, refusal))
 
     def _tolerates(self, refusal: Exception) -> float | None:
-        """Return the seconds until a record is sent again. None if this error ends the run."""
+        """Return the seconds until a record is sent again, or None if this error ends the run."""
         now = time.monotonic()
         if isinstance(refusal, REFUSALS):
             try:
@@ -347,7 +347,7 @@ class WorkersRun(ABC, Generic[S, R]):
         return SEND_AGAIN_S
 
     def _smaller(self, sending: Sending) -> Sending | None:
-        """Return a smaller form in which to send a record that was too large with its additional headers, or None.
+        """Return a smaller form of a record that was too large with its additional headers, or None.
 
         A record that is too large for its retry topic becomes a dead letter, and a dead letter loses the description of
         its error. None means that there is no smaller form.

@@ -1,6 +1,6 @@
 """`Consumer.run` with ``exactly_once``.
 
-A transaction commits the records that handlers send together with the offsets.
+A transaction commits the records that handlers send, along with the offsets.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 Record = ConsumerRecord[Any, Any]
 
 ENDED_WITHIN_S = 5.0
-"""Seconds for which the end of a run waits for a pipeline's transactions in flight. They continue after that."""
+"""Seconds for which the end of a run waits for a pipeline's transactions in flight. They may continue after that."""
 
 IDLE_IN_FLIGHT_MS = 500.0
 """The value of `IDLE_MS` while a pipeline has transactions in flight, whose commit may be refused in the meantime."""
 
 
 class _LostBatch(Exception):
-    """Raised if handlers have failed, so the transaction must be aborted."""
+    """Raised if failures of handlers require the transaction to be aborted."""
 
 
 async def run_exactly_once(
@@ -66,7 +66,7 @@ async def run_exactly_once(
     producer: TransactionalProducer,
     steps: Steps,
 ) -> None:
-    """Run the handlers until the consumer is stopped, which may happen while the run is starting."""
+    """Run the handlers until the consumer is stopped, which may happen during the start of the run."""
     membership = engine.membership
     if membership is None:
         raise IllegalStateError("exactly_once commits offsets of a group: set group_id")
@@ -83,8 +83,8 @@ async def run_exactly_once(
 class ExactlyOnceRun:
     """One call of `Consumer.run`.
 
-    The run takes a batch of records, has them handled, commits the batch, and starts again. With a pipeline, it takes
-    the next batch as soon as all records sent for this batch are stored.
+    The run takes a batch of records, passes them to handlers, commits the batch, and starts again. With a pipeline, it
+    takes the next batch as soon as all records sent for this batch are stored.
     """
 
     transactional = True
@@ -176,7 +176,7 @@ class ExactlyOnceRun:
             await self._pause(self._backoff.delay_s(self._aborted))
 
     async def _end_in_flight(self) -> None:
-        """Wait until a pipeline's transactions in flight have ended. Until then, their records are not done."""
+        """Wait until a pipeline's transactions in flight have ended. Until then, their records do not count as done."""
         until = time.monotonic() + ENDED_WITHIN_S
         for batch in list(self._in_flight):
             await outlast_cancellation(batch.ended, max(0.0, until - time.monotonic()))
@@ -198,7 +198,7 @@ class ExactlyOnceRun:
     # --- one transaction ---------------------------------------------------------------------------------------------
 
     async def _one_transaction(self, batch: Batch, part: BatchPart) -> KafkaError | None:
-        """Commit the batch. If it was aborted and a retry may succeed, return the error. Raises other errors."""
+        """Commit the batch. Return the error if the batch was aborted and a retry may succeed. Raises other errors."""
         self._batch = batch
         self._in_flight.append(batch)
         left = False
@@ -219,8 +219,8 @@ class ExactlyOnceRun:
             refused = self._refused(batch)
             if refused is not None:
                 raise refused from refused.__cause__
-            # The epoch may be old because the transaction has timed out. If another producer has taken over, the next
-            # transaction cannot begin.
+            # The epoch may be outdated because the transaction has timed out. If another producer has taken over, the
+            # next transaction cannot begin.
             if not error.retriable and not isinstance(error, CommitFailedError | InvalidProducerEpochError):
                 raise
             return error
@@ -231,7 +231,7 @@ class ExactlyOnceRun:
         return None
 
     def _part_over(self, part: BatchPart, committed: bool) -> None:
-        """Remove a batch whose transaction has ended, or that has no transaction."""
+        """Remove a batch whose transaction has ended or that has none."""
         self._in_flight.remove(part.batch)
         if committed:
             self._aborted = 0
@@ -243,7 +243,7 @@ class ExactlyOnceRun:
                 undo()
 
     def _calls(self, batch: Batch, txn: Any) -> Calls:
-        """Return the functions for the records of this batch."""
+        """Return the functions that handle the records of this batch."""
         here = self._judge.around(partial(self._handle_here, batch, txn))
         elsewhere = partial(self._is_elsewhere, batch, txn)
 
@@ -280,7 +280,7 @@ class ExactlyOnceRun:
         self._finished(batch, record)
 
     def _bearable(self, batch: Batch, records: Sequence[Record], error: BaseException) -> float | None:
-        """Count a failed call if the transaction can still be committed, because the failed handlers have sent nothing.
+        """Count a failed call if the transaction can still be committed because the failed handlers have sent nothing.
 
         Returns the seconds until the records may continue, or None if the transaction must be aborted.
         """
@@ -302,7 +302,7 @@ class ExactlyOnceRun:
         return await deserialized(made, self._deserializers)
 
     async def _is_elsewhere(self, batch: Batch, txn: Any, record: Record) -> bool:
-        """Return True if the record is not handled here. If necessary, it was sent to another topic."""
+        """Return True if the record is not handled here. If necessary, send it to another topic first."""
         following = self._following
         if following is not None and following.concerns(record):
             if following.is_copy(record):
@@ -339,7 +339,7 @@ class ExactlyOnceRun:
                     delivery = await txn.send(topic, record.value, record.key, headers=headers)
             batch.sent.append((sending, delivery))
             if following is not None and verdict.fate == "later":
-                at = await delivery  # its offset is recorded before later records of its key are handled
+                at = await delivery  # record its offset before later records of its key are handled
                 batch.note(following.written(record, at.topic, at.offset))
         except Exception as refusal:
             batch.refused.append((sending, refusal))
@@ -353,7 +353,7 @@ class ExactlyOnceRun:
             batch.note(self._following.finished(record))
 
     def _refused(self, batch: Batch) -> HandlerError | None:
-        """If another topic has refused a record of the batch, return the error that ends the run, else None."""
+        """Return the error that ends the run if another topic has refused a record of the batch, otherwise None."""
         answered = [(sending, delivery.exception()) for sending, delivery in batch.sent if delivery.done()]
         for sending, refusal in [*batch.refused, *answered]:
             lasts = isinstance(refusal, KafkaError) and not refusal.retriable and not refusal.collateral
@@ -377,7 +377,7 @@ class ExactlyOnceRun:
     # --- called by the consumer ---------------------------------------------------------------------------------------
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """Yield each partition, and the position before which all records are committed."""
+        """Yield each partition, and the position up to which all records are committed."""
         return ((state, state.base) for state in self._reading.positions if state.base is not None)
 
     def problem(self, now: float) -> str | None:
@@ -401,7 +401,7 @@ class ExactlyOnceRun:
             self._judge.tracing.drop(partitions)
 
     def unsubscribed(self) -> None:
-        """End the run, because the consumer has nothing left to read or is being stopped."""
+        """End the run, because the consumer has no partitions left to read or is being stopped."""
         self._over_soon.set()
         if self._batch is not None:
             self._batch.close()
@@ -419,7 +419,7 @@ class ExactlyOnceRun:
             self._log.warning("a handler was cancelled, but has not ended")
 
     async def _end_batch(self, batch: Batch, deadline: float) -> None:
-        """Wait until the batch is committed. At the deadline, abort it, unless the commit was already requested."""
+        """Wait until the batch is committed. At the deadline, abort it unless the commit has already been requested."""
         batch.close()
         for by in (deadline, time.monotonic() + CANCELLED_WITHIN_S):
             try:
@@ -434,5 +434,5 @@ class ExactlyOnceRun:
 
 
 def _never(record: Record) -> bool:
-    """Return False, because no records wait in retry topics."""
+    """Always return False, because no records wait in retry topics."""
     return False

@@ -1,4 +1,4 @@
-"""Decides about records whose handlers have failed. Logs and traces the decision."""
+"""Decisions about records whose handlers have failed, and their logging and tracing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 SENT: tuple[Fate, ...] = ("dead_letter", "later")
-"""The decisions after which a record is sent to another topic."""
+"""Decisions after which a record is sent to another topic."""
 
 _SAYS: dict[Fate, tuple[int, str]] = {
     "retry": (logging.INFO, "will be retried"),
@@ -50,7 +50,7 @@ class Judge(Generic[R]):
         waits: Callable[[Any], bool],
         retry_topics: RetryTopics | None = None,
     ) -> None:
-        """Decide according to ``config``. ``waits`` returns True for a record that waits for a schema registry."""
+        """Decide according to ``config``. ``waits`` returns True for a record that is waiting for a schema registry."""
         self.retry_topics = retry_topics
         self.config = config
         self.log = client_log("consumer", client.client_id)
@@ -68,7 +68,7 @@ class Judge(Generic[R]):
         return nullcontext() if self.tracing is None else self.tracing.within(record)
 
     def together(self, records: Sequence[Any]) -> AbstractContextManager[object]:
-        """Return a context manager for one handler call with these records. Their span is current inside it."""
+        """Return a context manager for one handler call with these records. Their span is current inside."""
         return nullcontext() if self.tracing is None else self.tracing.together(records)
 
     def problem(self, now: float) -> str | None:
@@ -81,14 +81,14 @@ class Judge(Generic[R]):
         self.outages.passed(now)
 
     def is_passing(self, error: BaseException) -> bool:
-        """Return True if the error may go away and is not the record's fault, so its attempt does not count.
+        """Return True if the error may be temporary and is not the record's fault, so that its attempt does not count.
 
-        A schema registry is unavailable, or brokers refuse what a handler sends and the run tolerates refusals.
+        Either a schema registry is unavailable, or brokers refuse a handler's records and the run tolerates refusals.
         """
         return is_outage(error) or self.refusals.concerns(error)
 
     def passing(self, record: Any, error: BaseException, attempts: int) -> Verdict:
-        """Decide about a record with an error that may go away.
+        """Decide about a record with an error that may be temporary.
 
         Up to a time limit, it waits without counting an attempt.
         """
@@ -112,7 +112,7 @@ class Judge(Generic[R]):
     def judge(self, record: Any, error: BaseException, attempts: int, verdict: Verdict | None = None) -> Verdict:
         """Decide about a record whose handler has raised this exception in its ``attempts``-th attempt.
 
-        If ``verdict`` is given, it is the decision. If the record is sent to another topic, `sent` logs that
+        If ``verdict`` is given, it is the decision. If the record is sent to another topic, `sent` logs this
         afterwards. The ``failure`` of the result is a `HandlerError`.
         """
         if verdict is None:
@@ -145,7 +145,7 @@ class Judge(Generic[R]):
         return bool(topic == self.config.dead_letter_topic)
 
     def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
-        """Log and trace a record that was written to a dead-letter or retry topic."""
+        """Log and trace a record that has been written to a dead-letter or retry topic."""
         self._log(fate, record, error, attempts)
         if self.tracing is not None and fate == "dead_letter":
             self.tracing.dead_letter(record, error, str(self.config.dead_letter_topic))

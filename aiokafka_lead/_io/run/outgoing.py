@@ -1,4 +1,4 @@
-"""Sends records of a run to dead-letter and retry topics."""
+"""Sending a run's records to dead-letter and retry topics."""
 
 from __future__ import annotations
 
@@ -30,21 +30,24 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 TOGETHER_S = 0.1
-"""Seconds for which records wait to be sent together. A request costs more than the records in it."""
+"""Seconds for which records wait to be sent together, because a request costs more than the records in it."""
 
 AT_ONCE = 200
 """Number of records that are sent at once, without waiting for more."""
 
 
 class Sending(NamedTuple):
-    """A record to send to another topic. It keeps its slot, and therefore stays in hand, until it is written there."""
+    """A record to send to another topic.
+
+    It keeps its slot, and therefore stays in hand, until it has been written there.
+    """
 
     slot: Any
-    """None in a transaction. When the transaction ends, its records are finished."""
+    """The record's slot. None in a transaction, whose records are finished at its end."""
     record: Any
     verdict: Verdict
     error: BaseException | None = None
-    """The handler's exception. None for a record that was not handled, because it follows another record."""
+    """The handler's exception, or None for a record that was not handled because it follows another record."""
     attempts: int = 0
     brief: bool = False
     """True for a dead letter that was too large with the full description of its error."""
@@ -74,12 +77,12 @@ class Outgoing(Generic[S]):
         self.answers: deque[Sent] = deque()
         """Records that brokers have accepted or refused."""
         self._sent: dict[object, list[Sent]] = {}
-        """The records that were sent, by partition.
+        """The sent records, by partition.
 
         In each list, the first record has a callback for the whole list.
         """
         self._waiting: list[Sending] = []
-        """Records that were not sent yet."""
+        """Records that have not been sent yet."""
         self._send_at = math.inf
         """Time at which the waiting records are sent (``time.monotonic()``)."""
         self._changed = Signal()
@@ -89,7 +92,7 @@ class Outgoing(Generic[S]):
         """Send a record soon."""
         self.slots.add(sending.slot)
         self._waiting.append(sending)
-        # Records without an error are sent one by one for each key, so waiting for more records would add up.
+        # Records without an error are sent one by one for each key, so waits for more records would add up.
         if sending.error is None or len(self._waiting) >= AT_ONCE:
             self.hurry()
         elif len(self._waiting) == 1:
@@ -114,7 +117,7 @@ class Outgoing(Generic[S]):
                 await self.send(sending)
 
     async def send(self, sending: Sending) -> None:
-        """Send a record now. If its task is cancelled meanwhile, it may be sent twice."""
+        """Send a record now. If the task is cancelled during the call, the record may be sent twice."""
         try:
             while True:
                 try:
@@ -137,7 +140,7 @@ class Outgoing(Generic[S]):
         sent.append((sending, delivery))
 
     def _answered(self, way: object, first: Delivery) -> None:
-        """Leave the answers to a task, because a connection calls this outside of tasks."""
+        """Leave the processing of answers to a task, because a connection calls this outside of tasks."""
         for sending, delivery in self._sent.pop(way):
             if delivery.done():
                 self.answers.append((sending, delivery))
@@ -147,7 +150,7 @@ class Outgoing(Generic[S]):
 
 
 def _way(sending: Sending) -> object:
-    """Return an object that is equal for records of the same target partition, which are answered together."""
+    """Return an object that is equal for records with the same target partition, which are answered together."""
     if sending.verdict.fate != "later":
         return sending.slot
     return sending.record.topic, sending.record.partition, sending.verdict

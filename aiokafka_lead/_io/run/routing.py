@@ -1,4 +1,4 @@
-"""Calls the handlers of topics, in threads if requested, and sends their results."""
+"""Calling the handlers of topics, in threads if requested, and sending their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Handler = Callable[..., Awaitable[object]]
 
 THREADS = 1_000_000
-"""In effect no limit, because the number of concurrent handlers is limited elsewhere."""
+"""Effectively unlimited, because the number of concurrent handlers is limited elsewhere."""
 
 
 class BatchRoute(NamedTuple):
@@ -37,10 +37,13 @@ class BatchRoute(NamedTuple):
 
 
 class Routing:
-    """The handlers of a run."""
+    """Handlers of a run."""
 
     def __init__(self, routes: Mapping[str | None, Route], *, transactional: bool) -> None:
-        """Prepare the handlers. Raises `ConfigTypeError` if a parameter of a handler matches no part of a record."""
+        """Prepare the handlers.
+
+        Raises `ConfigTypeError` if a handler has a parameter that matches no part of a record.
+        """
         self.producer: Any = None
         """The producer of results outside of transactions. Set when the run begins."""
         self.retry_topics: RetryTopics | None = None
@@ -53,7 +56,7 @@ class Routing:
         """False if a serializer converts results to bytes."""
         self.targets = frozenset(route.to for route in routes.values() if route.to is not None)
         self.batches: dict[str | None, BatchRoute] = {}
-        """The handlers of batches by topic. The key None stands for all topics without another handler."""
+        """The handlers of batches by topic. The key None means all topics without another handler."""
         self._transactional = transactional
         self._single: dict[str | None, Handler] = {}
         for topic, route in routes.items():
@@ -71,7 +74,7 @@ class Routing:
     async def send_letter(self, sender: Any, letter: Letter) -> Delivery:
         """Send a record to its retry topic, with a producer or a transaction.
 
-        If the retry topic lacks the partition, create it.
+        If the retry topic lacks the partition, creates it.
         """
         if letter.partition >= self.partition_count(letter.topic):
             await self.make_retry_topics([letter.topic])
@@ -120,11 +123,12 @@ class Routing:
 
         async def handle(record: Any, *txn: Any) -> None:
             result = await call(record, *txn)
-            # Convert all results first. If a later conversion failed, a retry would send the earlier results again.
+            # Convert all results first. Otherwise, if a later conversion failed, a retry would send the earlier results
+            # again.
             records = list(outgoing(route, result, key_of(record), as_bytes=self.as_bytes))
             if txn:
                 sender = txn[0]
-            else:  # one producer for all of them, which keeps their order
+            else:  # use one producer for all of them, to keep their order
                 sizes = [len(value or b"") + len(key or b"") for value, key in records]
                 sender = await self.producer.sender(max(sizes, default=0))
             sent = [await sender.send(route.to, value, key) for value, key in records]

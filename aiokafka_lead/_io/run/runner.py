@@ -1,4 +1,4 @@
-"""`Consumer.run`: takes records, calls handlers, and commits the records that are done."""
+"""`Consumer.run`: taking records, calling handlers, and committing the records that are done."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ Record = ConsumerRecord[Any, Any]
 LAST_COMMIT_WITHIN_S = 5.0
 """Time limit in seconds of the last commit if the run is cancelled or fails.
 
-When partitions are given up, its minimum.
+When partitions are given up, it is the minimum of the limit.
 """
 
 CLOSE_GAPS_WITHIN_S = 10.0
-"""Time limit in seconds for handling the records before those that are done, in a partition that is given up.
+"""When a partition is given up, time limit in seconds for handling the records before those that are done.
 
 Otherwise, the records that are done would be handled again.
 """
@@ -58,7 +58,7 @@ async def run(
     routing: Routing,
     dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handler until the consumer is stopped, which may happen while the run is starting."""
+    """Run the handler until the consumer is stopped, which may happen during the start of the run."""
     if begin(engine):
         await Runner(engine, config, routing, dead_letters).run()
 
@@ -138,7 +138,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         return engine.reader.stopped or engine.subscription.kind is SubscriptionKind.NONE
 
     def unsubscribed(self) -> None:
-        """End the run, because the consumer has nothing left to read or is being stopped."""
+        """End the run, because the consumer has no partitions left to read or is being stopped."""
         if self._engine.reader.stopped:
             self._wind_up_all(list(self._work))
         self._room.set()
@@ -173,7 +173,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         return self._following is not None and self._follow(slot, record)
 
     def _follow(self, slot: HandlerSlot, record: Record) -> bool:
-        """Return True if the record is not handled here, because it follows another record of its key or is a copy."""
+        """Return True if the record is not handled here because it follows another record of its key or is a copy."""
         following = self._following
         if following is None or not following.concerns(record):
             return False
@@ -188,6 +188,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     def _attempt(self, slot: HandlerSlot, record: Record, error: BaseException) -> int:
         assert slot.partition is not None
+        # Count only failures of the handler itself.
         counts = not (self._judge.is_passing(error) or isinstance(error, RecordDeserializationError))
         attempts = self._retries.attempt(slot.partition, record, counts=counts)
         return attempts if self._retry_topics is None else attempts + self._retry_topics.attempts(record)
@@ -221,6 +222,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     def _give_up(self, slot: HandlerSlot) -> None:
         self._work.given_up(slot)
+        # The run is ending.
         for partition in self._work:
             self._work.close(partition)
 
@@ -286,8 +288,8 @@ class Runner(WorkersRun[HandlerSlot, Record]):
     async def _commit_last(self, by: float = 0.0) -> None:
         """Commit the records that are done, which would otherwise be delivered again.
 
-        If the coordinator cannot be reached, wait for it until ``by``, but not longer than other commits. Unless the
-        consumer is being stopped, wait for at least `LAST_COMMIT_WITHIN_S`.
+        If the coordinator cannot be reached, waits for it until ``by``, but no longer than other commits. Unless the
+        consumer is being stopped, waits for at least `LAST_COMMIT_WITHIN_S`.
         """
         now = time.monotonic()
         by = max(now + LAST_COMMIT_WITHIN_S, min(by, now + self._engine.config.default_api_timeout_ms / 1000))
@@ -302,15 +304,15 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._log.warning("offsets were not committed at the end within %.3g s", waited_s, extra=_COMMIT)
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """Yield each partition from which records were taken, and the position before which all of them are done."""
+        """Yield each partition from which records were taken, and the position up to which all of them are done."""
         return ((partition.state, position) for partition, position in self._work.done())
 
     # --- giving up partitions ----------------------------------------------------------------------------------------
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Start no more records of these partitions, wait for their handlers until the deadline, and commit.
+        """Handle no more records of these partitions, wait for their handlers until the deadline, and commit.
 
-        Handlers that are still running at the deadline are cancelled, and their records are not done.
+        Handlers still running at the deadline are cancelled, and their records are not done.
         """
         closing = [found for tp in partitions if (found := self._work.get(tp)) is not None]
         await self._close_gaps(closing, deadline)
@@ -346,7 +348,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         await self._commit_last(self._end_by)
 
     async def _close_gaps(self, partitions: Collection[PartitionWork], deadline: float) -> None:
-        """For a limited time, start only records before those that were started. After that, start none."""
+        """For a limited time, handle only records before those already started. After that, handle no more."""
         self._wind_up_all(partitions)
         now = time.monotonic()
         within_s = min(CLOSE_GAPS_WITHIN_S, max(0.0, deadline - now) / 2)
@@ -363,13 +365,13 @@ class Runner(WorkersRun[HandlerSlot, Record]):
     async def _wait_for_handlers(self, partitions: Collection[PartitionWork], deadline: float) -> None:
         """Wait for handlers until the deadline.
 
-        Then cancel them, and wait `CANCELLED_WITHIN_S` until they have ended.
+        Then cancels them, and waits `CANCELLED_WITHIN_S` for them to end.
         """
         sent = partial(self._being_sent, partitions)
         await self._until_ended(partial(self._handling, partitions), sent, deadline)
 
     def _at_work(self, partitions: Collection[PartitionWork]) -> bool:
-        """Return True if records of these partitions are being handled or sent to other topics, or will be."""
+        """Return True if records of these partitions are being, or will be, handled or sent to other topics."""
         waits = self._handling(partitions) or self._being_sent(partitions)
         return bool(waits) or any(map(self._work.in_line, partitions))
 

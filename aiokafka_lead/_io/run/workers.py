@@ -1,4 +1,4 @@
-"""The tasks in which handlers run."""
+"""Tasks in which handlers run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ..cancellation import face_cancellation, outlives_cancellation
 from ..loop import Signal, in_trio
 
 FAIR_S = 0.005
-"""Seconds after which handlers that never wait let other tasks run."""
+"""Seconds after which workers let other tasks run if their handlers never wait."""
 
 
 class Slot(Protocol):
-    """Holds the record that one handler processes."""
+    """A handler's place for one record."""
 
     @property
     def busy(self) -> bool:
@@ -47,7 +47,7 @@ class Workload(Protocol[S, R_co]):
     """The records in hand of a run. It owns the slots and the records in them."""
 
     def slot(self) -> S:
-        """Return a slot for one more worker."""
+        """Return a slot for an additional worker."""
         ...
 
     @property
@@ -59,10 +59,10 @@ class Workload(Protocol[S, R_co]):
         """False if there are no records to handle that wait separately from others."""
 
     def take(self, slot: S, /) -> R_co | None:
-        """Put the next record into the slot and return it. None if there is no record to handle."""
+        """Put the next record into the slot. Return it, or None if there is no record to handle."""
 
     def finished(self, slot: S, /) -> None:
-        """Handle that the handler of the slot's record has returned."""
+        """Finish the slot's record, because its handler has returned."""
 
     def given_up(self, slot: S, /) -> None:
         """Take back the slot's record, which is not done."""
@@ -78,11 +78,13 @@ class Worker(Generic[S]):
         self.scope = anyio.CancelScope()
         self.parked = Signal()
         self.began_at = 0.0
-        """Time at which the handler of the current record started. Infinity while the worker of a batch is waiting."""
+        """Time at which the handler of the current record started. It is infinity while the worker of a batch is
+        waiting.
+        """
         self.named_at = 0.0
         """The ``began_at`` of the last handler that was logged as slow."""
         self.retired = False
-        """True if the worker must end, because another task has its place."""
+        """True if the worker must end because another task has its place."""
 
     @property
     def place(self) -> str:
@@ -93,7 +95,7 @@ class Worker(Generic[S]):
     def handling(self) -> Iterator[None]:
         """Count this block as the work of a handler.
 
-        For workers started by `Workers.begin`, which wait at other times.
+        This is for workers started by `Workers.begin`, which wait at other times.
         """
         self.began_at = monotonic()
         try:
@@ -106,8 +108,8 @@ class Workers(Generic[S, R]):
     """Up to ``concurrency`` tasks that share the records. They are created on demand.
 
     There is no task per record. If a handler does not wait, there is no task switch either, because its worker
-    continues with the next record. Before a worker calls a handler, it makes sure that another worker is awake, which
-    continues if the handler waits.
+    continues with the next record. Before a worker calls a handler, it ensures that another worker is awake to continue
+    if the handler waits.
     """
 
     def __init__(
@@ -130,11 +132,14 @@ class Workers(Generic[S, R]):
         self._concurrency = concurrency
         self._handle = handle
         self._failed = failed
-        """Called when a handler has raised an exception. It keeps the slot if it sends the record to another topic."""
+        """Called when a handler has raised an exception.
+
+        It keeps the slot while it sends the record to another topic.
+        """
         self._end = end
         """Called when a handler has raised a BaseException that is not an Exception, such as SystemExit."""
         self._take_over = take_over
-        """Returns True for a record that is not handled here. It may keep the record together with its slot."""
+        """Returns True for a record that is not handled here. It may keep the record with its slot."""
         self._on_rest = on_rest
         """Called when all workers are waiting for records."""
         self._slow_s = slow_s
@@ -142,7 +147,7 @@ class Workers(Generic[S, R]):
         self._idle: list[Worker[S]] = []
         self._watched = False
         self._relief = False
-        """True while a worker that was woken has not run yet."""
+        """True while a woken worker has not run yet."""
         self._gave_way_at = 0.0
         self._all: set[Worker[S]] = set()
         """The workers that take records."""
@@ -155,7 +160,7 @@ class Workers(Generic[S, R]):
 
     @property
     def busy(self) -> list[Worker[S]]:
-        """The workers that are handling a record."""
+        """Workers that are handling a record."""
         return [worker for worker in (*self._all, *self._begun) if worker.slot.busy]
 
     def stuck_since(self) -> float | None:
@@ -185,7 +190,7 @@ class Workers(Generic[S, R]):
         self._tasks.start_soon(self._serve_once, worker, handle, name="kafka handler")
 
     def _watch(self) -> None:
-        """Together with the first worker, start to watch for slow handlers."""
+        """Start watching for slow handlers, with the first worker."""
         if not self._watched and self._log is not None:
             self._watched = True
             self._tasks.start_soon(self._name_slow, self._log, name="kafka slow handlers")
@@ -212,7 +217,7 @@ class Workers(Generic[S, R]):
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Wait for one of the ``concurrency`` places, and hold it in this block."""
+        """Wait for one of the ``concurrency`` places, and hold it during the block."""
         await self._claim()
         try:
             yield
@@ -221,6 +226,7 @@ class Workers(Generic[S, R]):
 
     async def _claim(self) -> None:
         if self._idle and len(self._all) + self._places >= self._concurrency:
+            # An idle worker yields its place.
             self._retire(self._idle.pop())
         claim = anyio.Event()
         self._claims.append(claim)
@@ -271,6 +277,7 @@ class Workers(Generic[S, R]):
                     worker.began_at = now
                     if take_over is not None and take_over(slot, record):
                         if slot.busy:
+                            # The record keeps its slot.
                             slot = worker.slot = work.slot()
                         continue
                     if not self._relief and (work.turns or work.aside):
@@ -326,13 +333,13 @@ class Workers(Generic[S, R]):
 
 
 def _cancellations() -> Callable[[], int]:
-    """Return a function that returns the number of `cancel` calls on this asyncio task. 0 on trio."""
+    """Return a function that returns the number of `cancel` calls on this asyncio task, or 0 on trio."""
     task = None if in_trio() else asyncio.current_task()
     return int if task is None else task.cancelling
 
 
 def _interrupts(error: BaseException) -> bool:
-    """Return True if the error is a cancellation of the task, or the end of its coroutine."""
+    """Return True if the error is a cancellation of the task or the end of its coroutine."""
     if isinstance(error, GeneratorExit):
         return True  # there may be no event loop, which the next line needs
     cancelled = anyio.get_cancelled_exc_class()
@@ -342,7 +349,7 @@ def _interrupts(error: BaseException) -> bool:
 def timed(handle: Callable[[R], Awaitable[object]], timeout_ms: float | None) -> Callable[[R], Awaitable[object]]:
     """Return the handler with a time limit.
 
-    When it is exceeded, the handler is cancelled and TimeoutError is raised.
+    If the limit is exceeded, the handler is cancelled and TimeoutError is raised.
     """
     if timeout_ms is None:
         return handle

@@ -30,8 +30,8 @@ class Acknowledgement:
     """The outcome of a record's acknowledgement. Awaiting it is optional.
 
     Awaiting returns None when the broker has accepted the acknowledgement. It raises `InvalidRecordStateError` if the
-    lock had expired, or was lost together with a connection or a leader; the record is then delivered again. It also
-    raises other errors of the broker.
+    lock had expired, or was lost with a connection or a leader. The record is then delivered again. Other errors of the
+    broker are raised as well.
     """
 
     __slots__ = ("_acknowledging", "_record")
@@ -63,7 +63,7 @@ class Acknowledging:
         self._news = news
         """Notified of each response."""
         self._own: Exchange | None = None
-        """The last exchange that was found to belong to this consumer."""
+        """The last exchange found to belong to this consumer."""
 
     def acknowledge(self, record: Record, kind: AcknowledgeType) -> Acknowledgement:
         """Acknowledge a record. See `ShareConsumer.acknowledge`."""
@@ -73,7 +73,7 @@ class Acknowledging:
             raise ConfigTypeError(f"kind must be an AcknowledgeType, not {type(kind).__name__}")
         one, number = record, int(kind)
         acquired = one._acquired
-        # A fast path for further records of the same response. Its first record was checked below.
+        # Fast path for further records of the same response. The first one was checked below.
         if acquired.dirty and one._exchange is self._own and number != _RENEW and acquired.is_open(one._index):
             acquired.decide(one._index, number)
         else:
@@ -98,7 +98,7 @@ class Acknowledging:
         self.decide(record, kind)
 
     def decide(self, record: Record, kind: int) -> bool:
-        """Acknowledge a record without checks. Return False if that was done before, or if its lock is lost."""
+        """Acknowledge a record without checks. Return False if it is already acknowledged or its lock is lost."""
         acquired = record._acquired
         if not acquired.decide(record._index, kind):
             return False
@@ -110,7 +110,7 @@ class Acknowledging:
         return True
 
     async def wait_settled(self, record: Record) -> None:
-        """Wait until the record's acknowledgement is accepted. Raises its error."""
+        """Wait until the record's acknowledgement has been accepted, or raise its error."""
         acquired, index = record._acquired, record._index
         if not acquired.is_settled(index):
             record._exchange.urgent = True
@@ -129,7 +129,10 @@ class Acknowledging:
         return await self.flush(timeout_ms)
 
     async def flush(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Send acknowledgements, and return their outcomes. Does not wait for later acknowledgements by other tasks."""
+        """Send acknowledgements, and return their outcomes.
+
+        It does not wait for later acknowledgements by other tasks.
+        """
         deadline = Deadline(timeout_ms)
         exchanges = list(self._planner.exchanges.values())
         pending = [(each, each.pending()) for exchange in exchanges for each in exchange if each.unsettled]

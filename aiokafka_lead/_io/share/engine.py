@@ -1,4 +1,4 @@
-"""Assembles the parts of a `ShareConsumer`."""
+"""Assembly of the parts of a `ShareConsumer`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..._core.telemetry.measures import Source
 
 HOT_REQUESTS = (MetadataRequest, ShareFetchRequest)
-"""The requests that are needed for the first records."""
+"""Requests that are needed for the first records."""
 
 Record = ShareRecord[Any, Any]
 
@@ -135,13 +135,13 @@ class ShareEngine(Kind):
         return min(asked, max(1, self.config.receive_max_bytes - FRAME_OVERHEAD_BYTES))
 
     def _is_hungry(self) -> bool:
-        """Return True if reads are waiting for fetches. Between two waits of a loop of reads, it is also True."""
+        """Return True if reads are waiting for fetches. This includes the time between two waits in a loop of reads."""
         reader = self.reader
         waits = reader.waiting or time.monotonic() < reader.waited_at + AHEAD_S
         return waits and bool(self.planner.assignment)
 
     def _busy_since(self) -> float | None:
-        """Return the time at which the application started to process its current records, or None."""
+        """Return the time at which the application started processing its current records, or None."""
         if self.runner is not None:
             return self.runner.stuck_since()
         taken_at = self.exchanging.taken_at
@@ -184,13 +184,13 @@ class ShareEngine(Kind):
             raise RequestTimedOutError(f"not ready within {timeout_ms:g} ms: still waiting for {missing}")
 
     async def _missing(self, deadline: Deadline, *, patient: bool) -> str | None:
-        """Wait until the start offsets are known. At the deadline, return the missing step. Raises final errors.
+        """Wait until the start offsets are known. Return the missing step at the deadline. Raises final errors.
 
-        If ``patient`` is False, stop waiting when all leaders that are waited for are in doubt (see `Trust`).
+        If ``patient`` is False, stops waiting once all awaited leaders are in doubt (see `Trust`).
         """
         while True:
             if self.client.stopping:
-                raise ClientClosedError  # a member that leaves does not wait
+                raise ClientClosedError  # a leaving member does not wait
             self.client.check()
             self.membership.check()
             awaited = self._awaited()
@@ -202,7 +202,7 @@ class ShareEngine(Kind):
                 return awaited
 
     def _awaited(self) -> str | None:
-        """Return the step that is missing until the group's start offsets are known, or None."""
+        """Return the step that is still missing before the group's start offsets are known, or None."""
         if not self.membership.topics:
             return None
         if not self.member.assigned:
@@ -211,7 +211,7 @@ class ShareEngine(Kind):
         return f"the leaders of {some_of([str(tp) for tp in sorted(waiting)])}" if waiting else None
 
     def _hopes(self) -> bool:
-        """Return False if all leaders that are waited for are in doubt."""
+        """Return False if all awaited leaders are in doubt."""
         waiting, now = self.planner.not_begun(self.member.assignment()), time.monotonic()
         return not waiting or not all(self.planner.in_doubt(tp, now) for tp in waiting)
 
@@ -232,7 +232,7 @@ class ShareEngine(Kind):
         """Release records, close sessions, and leave the group."""
         self.started = False
         if not self.client.brokers.connections_made:
-            return  # no broker was reached, so the consumer is in no group
+            return  # no broker has been reached, so the consumer is in no group
         within_s = deadline.left_s() / 2
         self.delivered.give_back(time.monotonic())
         await self.exchanging.close(within_s)
@@ -255,7 +255,7 @@ class ShareEngine(Kind):
         self._log.error("records of %s cannot be read, and are released: %s", data.acquired.tp, data.failure)
 
     def check_reading(self) -> None:
-        """Raise the error that prevents reading, if there is one."""
+        """Raise the error that prevents reading, if any."""
         self.client.check()
         if not self.membership.topics:
             raise IllegalStateError("nothing to read: subscribe to topics first")

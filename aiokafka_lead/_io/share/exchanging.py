@@ -1,4 +1,4 @@
-"""The task that fetches records from brokers, and sends acknowledgements to them."""
+"""The task that fetches records from brokers and sends acknowledgements to them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ AHEAD_S = 1.0
 """Seconds after the application's last read during which more records are acquired in advance."""
 
 IN_HAND_S = 0.02
-"""Seconds that an application which awaits outcomes is expected to need for its records.
+"""Expected seconds that an application that awaits outcomes needs for its records.
 
-Fetching earlier would delay the acknowledgements of these records. Carrying them in a fetch costs no extra request.
+An earlier fetch would delay the acknowledgements of these records. If the fetch carries them, they need no extra
+request.
 """
 
 
 class ShareExchanging:
-    """Sends the planner's requests, and processes the responses. Events that may change the plan wake it."""
+    """Sends the planner's requests, and processes the responses. It is woken by events that may change the plan."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class ShareExchanging:
         self.strict = config.share_acquire_mode == "record_limit"
         """True if brokers must never return more records than requested."""
         self.one_by_one = False
-        """True if the same is required because the application currently takes few records at a time."""
+        """True if ``strict`` is required for now, because the application takes few records at a time."""
         self.demand = False
         """True while a call is waiting for records."""
         self.taken_at = -math.inf
@@ -145,8 +146,8 @@ class ShareExchanging:
     def _room(self, exchange: Exchange, now: float) -> int:
         """Return the number of records to request from a broker.
 
-        The number is half of an equal share of the limit, so the next records are ready while the application is
-        processing others. While more than the other half is buffered, the number is 0.
+        This is half of an equal share of the limit, so that the next records are ready while the application is
+        processing others. It is 0 while more than the other half is buffered.
         """
         if exchange.waited_for and not exchange.has_unsent and (self._buffer.buffered() or not self.demand):
             at = max(self.taken_at, self._arrived_at) + IN_HAND_S
@@ -158,7 +159,7 @@ class ShareExchanging:
         return at_once if self._buffer.count(exchange) <= share - at_once else 0
 
     def _notice_moves(self) -> None:
-        """Forget the locks of a partition's former leader when there is a new leader."""
+        """Forget the locks of a partition's former leader once there is a new leader."""
         for exchange in self._planner.exchanges.values():
             moved = {
                 acquired.tp
@@ -172,6 +173,7 @@ class ShareExchanging:
 
     def _notice_lost_connection(self, exchange: Exchange) -> None:
         connection = self._connections.get(exchange.node_id)
+        # If a request is in flight, its failure reports the loss.
         if connection is not None and connection.closed_by is not None and not exchange.busy:
             del self._connections[exchange.node_id]
             exchange.disconnected(connection.closed_by)
@@ -187,7 +189,7 @@ class ShareExchanging:
     def _send(self, exchange: Exchange, connection: Connection, now: float, room: int) -> None:
         known = self._connections.get(exchange.node_id)
         if known is not connection:
-            # A session ends together with its connection.
+            # A session ends with its connection.
             if known is not None:
                 exchange.disconnected(known.closed_by or KafkaConnectionError("the connection was replaced"))
                 self._news.tell()
@@ -221,7 +223,7 @@ class ShareExchanging:
             self._submit(successor, planned)
             await self._until_idle(exchange)
         except KafkaError:
-            self._news.tell()  # the session is lost together with its connection
+            self._news.tell()  # the session is lost with its connection
         finally:
             exchange.moving = False
             self._wake.set()
@@ -236,7 +238,7 @@ class ShareExchanging:
     # --- responses ---------------------------------------------------------------------------------------------------
 
     def _done(self, planned: Planned, response: Any, error: KafkaError | None) -> None:
-        """Process the end of a request. Called by the connection."""
+        """Handle the end of a request. The connection calls this."""
         now = time.monotonic()
         if response is None:
             self._failed(planned, error or KafkaConnectionError("the connection was lost"), now)
@@ -263,7 +265,7 @@ class ShareExchanging:
         for arrived in outcome.arrived:
             self._arrive(arrived, now)
         self._follow(planned, outcome)
-        # The next request is sent before the application receives the new records.
+        # Send the next request before the application receives the new records.
         self._wake.set()
         if outcome.arrived:
             self._arrived_at = now
@@ -282,7 +284,7 @@ class ShareExchanging:
         self._buffer.add(data, now)
 
     def _note(self, planned: Planned, now: float, refused: KafkaError | None, *, answered: bool) -> None:
-        """Record the duration of the request. If its acknowledgements were refused, record that as well."""
+        """Record the duration of the request, and the refusal of its acknowledgements if there was one."""
         if planned.fetched:
             self._counters.fetched(planned.exchange.node_id, planned.sent_at, now, answered=answered)
         if not planned.acks:
@@ -331,7 +333,7 @@ class ShareExchanging:
         try:
             self._submit(connection, planned)
         except KafkaError:
-            return  # without a session, the broker releases all records by itself
+            return  # without a session, the broker releases all records on its own
         await self._until_idle(exchange)
 
     async def _until_idle(self, exchange: Exchange) -> None:

@@ -25,7 +25,7 @@ from ..loop import News
 
 
 class ShareMembership:
-    """Owns the share group member."""
+    """A share consumer's membership in its group. Owns the member."""
 
     def __init__(self, client: Client, member: ShareMember, group_id: str, changed: Callable[[], None]) -> None:
         self._client = client
@@ -40,7 +40,7 @@ class ShareMembership:
 
     @property
     def joined(self) -> bool:
-        """True if the consumer is a member of its group now."""
+        """True if the consumer is currently a member of its group."""
         return self._member.joined
 
     @property
@@ -50,7 +50,7 @@ class ShareMembership:
 
     @property
     def last_heartbeat_at(self) -> float | None:
-        """Time of the last heartbeat that was acknowledged (``time.monotonic()``), or None."""
+        """Time of the last acknowledged heartbeat (``time.monotonic()``), or None."""
         return self._heartbeats.last_at
 
     @property
@@ -61,7 +61,7 @@ class ShareMembership:
     # --- calls of the application ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Join the group if there is a subscription, and start to send heartbeats."""
+        """Join the group if there is a subscription, and start sending heartbeats."""
         self._client.metadata.add_listener(self._on_metadata)
         self._member.topics_changed(self._client.metadata.snapshot)
         if self.topics:
@@ -83,7 +83,7 @@ class ShareMembership:
         self.notify()
 
     def check(self) -> None:
-        """Raise the error that keeps the consumer out of the group, if there is one, and try to join again."""
+        """Raise the error that keeps the consumer out of the group, if any, and try to join again."""
         error = self._member.error
         if error is not None:
             self._member.join(time.monotonic())
@@ -105,7 +105,7 @@ class ShareMembership:
         self.notify()
 
     def notify(self) -> None:
-        """After a change of the member, notify the consumer and wake the task."""
+        """Notify the consumer that the member has changed, and wake the task."""
         self._heartbeats.wake.set()
         self._news.tell()
         self._changed()
@@ -146,7 +146,7 @@ class ShareHealthWatch:
         self._hungry_since: float | None = None
 
     def start(self) -> None:
-        """Start to watch the event loop."""
+        """Start watching the event loop."""
         self._started_at = time.monotonic()
         self._client.spawn(self._loop.run, name="kafka loop watch")
 
@@ -157,7 +157,7 @@ class ShareHealthWatch:
         return judge(
             Facts(
                 unusable=unusable(self._started_at, self._started(), self._client.fatal),
-                # If no read is waiting, no records are fetched. That is not a problem.
+                # If no read is waiting, no records are fetched, which is not a problem.
                 hungry=hungry_s is not None and hungry_s > self._fetch_s,
                 since_start_s=0.0 if self._started_at is None else now - self._started_at,
                 since_fetch_s=since(self._planner.counters.answered_at, now),
@@ -177,7 +177,7 @@ class ShareHealthWatch:
             Limits(
                 fetch_s=self._fetch_s,
                 heartbeat_s=membership.session_s,
-                handler_s=math.inf,  # a handler may take long, because its lock is renewed meanwhile
+                handler_s=math.inf,  # a handler may take long, because its lock is renewed
                 tick_s=TICK_S + WARN_AFTER_S[1],
             ),
         )

@@ -1,4 +1,4 @@
-"""Hands records from the buffer to the application."""
+"""Delivery of records from the buffer to the application."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ShareReader:
         self.wake.set()
 
     async def take(self, limit: int, deadline: Deadline | None) -> list[Record]:
-        """Return the next records of one response, as bytes. Empty at the deadline or after a stop."""
+        """Return the next records of one response as bytes, or an empty list at the deadline or after a stop."""
         if self.waiting:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         while not self.stopped:
@@ -129,7 +129,7 @@ class ShareReader:
         return self._waited_s + (0.0 if self._waits_since is None else time.monotonic() - self._waits_since)
 
     async def _give_way(self, now: float, records: list[Record]) -> None:
-        """Let other tasks run, at most every `FAIR_S`. If that is cancelled, the records will be handed out again."""
+        """Let other tasks run, at most every `FAIR_S`. If this is cancelled, the records will be handed out again."""
         if now < self._gave_way_at + FAIR_S:
             return
         try:
@@ -142,12 +142,12 @@ class ShareReader:
     # --- calls of the application ------------------------------------------------------------------------------------
 
     def come_back(self) -> None:
-        """Treat the records that were handed out as done, because the application requests more."""
+        """Treat all records handed out as done, because the application has requested more."""
         self._delivered.come_back(time.monotonic())
         self._planning.set()
 
     async def next_records(self, limit: int, by: Deserializers) -> list[Record]:
-        """Return the next records of one response. Empty if the consumer was stopped."""
+        """Return the next records of one response, or an empty list if the consumer has been stopped."""
         if by.plain:
             records = await self.take(limit, None)
             if records:
@@ -161,7 +161,7 @@ class ShareReader:
         return ShareRecords(self._buffer.at_hand, self._delivered, self.come_back, partial(self._next_record, by))
 
     async def _next_record(self, by: Deserializers) -> Record | None:
-        """Return the next record, and allow an iteration to take later ones. None if the consumer was stopped."""
+        """Return the next record, or None after a stop, and allow an iteration to take later ones."""
         self.come_back()
         records = await self.next_records(1, by)
         if not records:
@@ -171,7 +171,7 @@ class ShareReader:
         return records[0]
 
     def go_on(self, record: Record) -> None:
-        """Allow the application, for a short time, to take the records after this one without calling the reader."""
+        """For a short time, allow the application to take the records after this one without calling the reader."""
         self._buffer.go_on(record, self._gave_way_at + FAIR_S)
 
     async def getmany(self, limit: int, deadline: Deadline, by: Deserializers) -> dict[TopicPartition, list[Record]]:
@@ -254,7 +254,7 @@ async def deserialized(record: Record, by: Deserializers) -> Record:
 
 
 class ShareBatches:
-    """Iterates over lists of records. The records of a list are from one partition."""
+    """Iterates over lists of records, each from one partition."""
 
     def __init__(self, reader: ShareReader, by: Deserializers, limit: int, look: BatchLoop | None = None) -> None:
         """Iterate over lists of up to ``limit`` records.
@@ -283,7 +283,7 @@ class ShareBatches:
 
 
 class _TracedBatch:
-    """A list of records in the form of a batch, for tracers."""
+    """A list of records presented as a batch, for tracers."""
 
     def __init__(self, records: list[Record]) -> None:
         self._records = records

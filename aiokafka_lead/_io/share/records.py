@@ -33,8 +33,8 @@ class ShareRecords:
     ) -> None:
         """Iterate over the records in ``at_hand``, and over those that ``more`` returns.
 
-        ``come_back`` accepts the records that were handed out. ``more`` does the same, then waits for the next record,
-        and returns None at the end.
+        ``come_back`` accepts the records that have been handed out. ``more`` does the same, and then waits for the next
+        record. It returns None at the end.
         """
         self._at_hand = at_hand
         self._delivered = delivered
@@ -53,15 +53,15 @@ class ShareRecords:
         return (yield from self._wait_for_next().__await__())
 
     def send(self, value: Any) -> Any:
-        """Return the record. To make ``anext(records)`` a task, asyncio requires this method of a coroutine."""
+        """Return the record. asyncio requires this method to run ``anext(records)`` as a task."""
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
-        """Raise the error, as a coroutine does that has not started."""
+        """Raise the error, like a coroutine that has not started."""
         raise kind if error is None else error
 
     def close(self) -> None:
-        """Do nothing, as a coroutine does that has not started."""
+        """Do nothing, like a coroutine that has not started."""
 
     async def _wait_for_next(self) -> Record:
         record = await self._more()

@@ -1,4 +1,4 @@
-"""`ShareConsumer.run`: takes records, calls handlers, and acknowledges the records."""
+"""`ShareConsumer.run`: taking records, calling handlers, and acknowledging the records."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ LAST_COMMIT_WITHIN_S = 2.0
 """Time limit in seconds of the last acknowledgements if the run is cancelled or fails."""
 
 RENEW_BELOW = 0.5
-"""Locks are renewed when less than this fraction of their time is left."""
+"""Fraction of the lock duration below which a lock is renewed."""
 
 LOOK_EVERY_S = 0.25
-"""Interval in seconds at which locks are checked. Shorter if locks last only for a few seconds."""
+"""Interval in seconds at which locks are checked. It is shorter if locks last only a few seconds."""
 
 
 async def run(
@@ -45,7 +45,7 @@ async def run(
     routing: Routing,
     dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handlers until the consumer is stopped, which may happen while the run is starting."""
+    """Run the handlers until the consumer is stopped, which may happen during the start of the run."""
     if engine.reader.stopped:
         return
     if engine.runner is not None:
@@ -136,7 +136,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
         engine.exchanging.one_by_one = False
         self._jobs.release_waiting()
         if engine.client.fatal is not None or not engine.started:
-            return  # the stop that is in progress sends the acknowledgements
+            return  # the stop in progress sends the acknowledgements
         with anyio.move_on_after(LAST_COMMIT_WITHIN_S):
             try:
                 await engine.acknowledging.flush(LAST_COMMIT_WITHIN_S * 1000)
@@ -151,7 +151,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
     def _decide(self, record: Record, kind: AcknowledgeType) -> None:
         if not self._engine.acknowledging.decide(record, kind) and kind is ACCEPT:
             lost = record._acquired.failure(record._index)
-            if lost is not None:  # otherwise, the handler has acknowledged it
+            if lost is not None:  # otherwise, the handler itself has acknowledged it
                 self._log.warning(
                     "the record at offset %d of %s was handled after its lock was lost, and is delivered again: %s",
                     record.offset,

@@ -25,7 +25,7 @@ R = TypeVar("R", bound=Response)
 
 
 class Pusher:
-    """Carries out the decisions of `TelemetryState`. Uses the same broker while it can be reached.
+    """Carries out the decisions of `TelemetryState`. It uses the same broker while that can be reached.
 
     The requests use the control connection, so they delay neither records nor heartbeats.
     """
@@ -41,9 +41,9 @@ class Pusher:
         self._connection: Connection | None = None
         self._wake = Signal()
         self._dropped = 0
-        """Number of metrics that were left out of the last push."""
+        """Number of metrics omitted from the last push."""
         self.refusal: KafkaError | None = None
-        """The reason why a broker refuses this client permanently, or None."""
+        """Reason why a broker permanently refuses this client, or None."""
 
     @property
     def client_instance_id(self) -> UUID | None:
@@ -51,7 +51,7 @@ class Pusher:
         return self._state.client_instance_id
 
     def add(self, source: Source, began_s: float, began_ns: int) -> None:
-        """Add a source that started to count at this time, on both clocks."""
+        """Add a source that started counting at this time, on both clocks."""
         self._collector.add(source, Instant(began_s, began_ns))
         self._wake.set()
 
@@ -65,7 +65,7 @@ class Pusher:
         self._wake.set()
 
     def close(self) -> bool:
-        """End soon. Return True if there is a last push before that."""
+        """End soon. Return True if there will be a last push."""
         self._state.close(not self._collector.empty)
         self._wake.set()
         return not self._state.ended

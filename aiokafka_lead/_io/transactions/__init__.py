@@ -1,1 +1,1 @@
-"""Transactions: the tasks and calls that carry out the decisions of `_core.transactions`."""
+"""Transactions: tasks and calls that carry out the decisions of `_core.transactions`."""

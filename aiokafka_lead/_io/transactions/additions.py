@@ -1,4 +1,4 @@
-"""Adds partitions and offsets to a transaction, after the coordinator has finished the previous one."""
+"""Adding partitions and offsets to a transaction, once the coordinator has finished the previous one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Brokers that have to ask the coordinator wait for the same time, but ask only ev
 
 
 class LastEnd:
-    """Asks the coordinator repeatedly until it has finished the previous transaction.
+    """Polls the coordinator until it has finished the previous transaction.
 
     Work of the next transaction waits for this. It also continues after `HELD_S` seconds, or if the coordinator cannot
     be asked.
@@ -64,8 +64,8 @@ class LastEnd:
     ) -> None:
         """Ask about the transactions of ``transactional_id``.
 
-        ``over`` is called with the number of the waiting transaction when it may continue. ``look_by`` is called with
-        the time at which to call `look` again.
+        ``over`` is called with the number of the waiting transaction once it may continue. ``look_by`` is called with
+        the time at which `look` must be called again.
         """
         self._transactional_id = transactional_id
         self._asking = asking
@@ -81,7 +81,7 @@ class LastEnd:
         self._ask_at = self._first_at = self._until = 0.0
 
     def look(self, number: int, now: float) -> float:
-        """Ask the coordinator, if that is due. Return the seconds until the next check, at most."""
+        """Ask the coordinator if a request is due. Return the maximum number of seconds until the next check."""
         if number != self._number:
             self._number = number
             self._asked = 0
@@ -129,7 +129,7 @@ _NOT_A_MEMBER = (
 class Additions:
     """Adds partitions, groups and offsets to the open transaction.
 
-    Only one request of each kind is in flight. If a request fails for good, the transaction can only be aborted.
+    Only one request of each kind is in flight. If a request fails permanently, the transaction can only be aborted.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Additions:
         self._wanted = Signal()
         self._last_end = LastEnd(state.transactional_id, asking, self.pace, self._release, self._wanted.wake_by)
         self._groups: set[str] = set()
-        """Groups that the coordinator has added to the transaction ``_number``."""
+        """Groups that the coordinator has added to the transaction with the number ``_number``."""
         self._number = 0
         self._busy = 0
         """Number of requests in flight."""
@@ -179,13 +179,13 @@ class Additions:
             idle.set_result(None)
 
     def _lost(self) -> None:
-        """Handle a lost response. The request may be executed later, in another transaction of the same epoch."""
+        """Handle a lost response. The request may yet be executed, in another transaction of the same epoch."""
         self._state.renew = not self._state.v2
 
     # --- waits of partitions ------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Release waiting partitions, and have the coordinator add partitions to the transaction, until cancelled."""
+        """Release waiting partitions and have the coordinator add partitions to the transaction, until cancelled."""
         left_s: float | None = None
         while True:
             await self._wanted.wait(left_s)
@@ -198,7 +198,7 @@ class Additions:
                     self._done()
 
     def _release(self, number: int) -> None:
-        """Release the partitions, because they need not wait for the end of the previous transaction any longer."""
+        """Release the partitions, because they no longer have to wait for the end of the previous transaction."""
         if self._state.number == number:
             waited = self._sequencing.release()
             if waited:
@@ -206,6 +206,7 @@ class Additions:
 
     async def _add(self, number: int, queues: list[PartitionQueue]) -> None:
         partitions = [TopicPartition(queue.topic.name, queue.partition) for queue in queues]
+        # Set it before the request, because the coordinator may know the transaction even if its response is lost.
         self._state.touched = True
 
         def shape(versions: ApiVersions) -> tuple[Request[Any], int]:
@@ -292,7 +293,7 @@ class Additions:
         return error
 
     async def _add_group(self, number: int, group_id: str) -> KafkaError | None:
-        """Have the coordinator add the group to the transaction, unless it has done so before."""
+        """Have the coordinator add the group to the transaction, unless it has already done so."""
         if self._number != number:
             self._number = number
             self._groups.clear()

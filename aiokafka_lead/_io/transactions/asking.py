@@ -1,4 +1,4 @@
-"""Sends requests to coordinators, with retries. A wait blocks only the task that called."""
+"""Requests to coordinators, with retries. A wait blocks only the calling task."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ from ..deadline import Deadline
 from ..group.coordinators import CoordinatorKind, Coordinators, Key, moved
 
 SOON_MS = 1
-"""Milliseconds until a request is repeated, if it was refused because the previous transaction is still ending.
+"""Milliseconds after which a request is repeated that was refused because the previous transaction is still ending.
 
-Ending takes milliseconds. The delay is short also because a coordinator without other requests may need this request to
-proceed (see `EndPace`).
+Ending takes milliseconds. The delay must also be short because a coordinator without other requests may need this
+request to proceed (see `EndPace`).
 """
 
 LONGEST_MS = 20
-"""Maximum of these delays in milliseconds. Each is half of the time that has passed."""
+"""Maximum of these delays in milliseconds. Each is half of the time passed so far."""
 
 Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
-"""Returns a request and its version, given the versions that a broker supports."""
+"""Function that returns a request and its version, given the versions that a broker supports."""
 
 
 def soon_s(passed_s: float) -> float:
-    """Return the seconds until a request is repeated, after ``passed_s`` seconds of `ConcurrentTransactionsError`."""
+    """Return the delay in seconds before a request is repeated.
+
+    It has been refused with `ConcurrentTransactionsError` for ``passed_s`` seconds.
+    """
     return min(LONGEST_MS / 1000, max(SOON_MS / 1000, passed_s / 2))
 
 
@@ -50,9 +53,10 @@ class Asking:
         self._longest_s = config.retry_backoff_ms / 1000
 
     def at_once(self, errand: Errand, answered: Callable[[Verdict | None], None]) -> bool:
-        """Send the errand's first request without a task. Return False if that would have to wait.
+        """Send the errand's first request without a task. Return False if this would have to wait.
 
-        ``answered`` is called with the verdict, or None if the errand has advanced. `run` continues the errand with it.
+        ``answered`` is called with the verdict, or None if the errand has advanced. `run` continues the errand with
+        this verdict.
         """
         node_id = self._coordinators.known(*self._own)
         if node_id is None:
@@ -62,7 +66,7 @@ class Asking:
         def on_done(response: Any, error: KafkaError | None) -> None:
             nonlocal done
             if done:
-                return  # the response has arrived after the request was given up
+                return  # the response arrived after the request had been given up
             done = True
             self._coordinators.end_wait(wait)
             if error is None:
@@ -80,7 +84,7 @@ class Asking:
         return True
 
     def submit(self, shape: Shape, on_done: OnDone) -> int | None:
-        """Send a request to the transaction coordinator now. Return its node id, or None if that is not possible."""
+        """Send a request to the transaction coordinator now. Return its node id, or None if this is impossible."""
         connection = self._coordinators.ready(*self._own)
         if connection is None:
             return None
@@ -92,9 +96,12 @@ class Asking:
         return connection.node_id
 
     async def run(self, errand: Errand, advanced: Callable[[Errand], None], verdict: Verdict | None = None) -> None:
-        """Carry out the rest of an errand. ``advanced`` is called after each step; ``verdict`` comes from `at_once`."""
+        """Carry out the rest of an errand.
+
+        ``advanced`` is called after each step. ``verdict`` comes from `at_once`.
+        """
         failures, since = 0, time.monotonic()
-        node_id = None  # `at_once` does not say which coordinator it has asked, so the next request may go to any
+        node_id = None  # `at_once` does not report which coordinator it has asked, so the next request may go to any
         while errand.call is not None:
             if verdict is not None:
                 failures += 1
@@ -107,7 +114,7 @@ class Asking:
     async def _ask(self, errand: Errand) -> tuple[int | None, Verdict | None]:
         """Send the next request.
 
-        Return the node id of the coordinator, or None if it was not reached, and the verdict.
+        Returns the coordinator's node id (None if it could not be reached) and the verdict.
         """
         try:
             connection = await self._coordinator(self._own)
@@ -136,8 +143,8 @@ class Asking:
     ) -> KafkaError | None:
         """Repeat a request until it is accepted or ``wanted`` returns False. Return None, or the final error.
 
-        ``lost`` is called for each lost response. After a retriable refusal, ``hopeless`` is called with the node id,
-        and returns an error if the refusal will not go away.
+        ``lost`` is called for each lost response. After a retriable refusal, ``hopeless`` is called with the node id.
+        It returns an error if retries are useless.
         """
         failures, since = 0, time.monotonic()
         while wanted():
@@ -158,7 +165,7 @@ class Asking:
     ) -> tuple[int | None, KafkaError | None]:
         """Send a request.
 
-        Return the node id of the coordinator, or None if it was not reached, and the error or None.
+        Returns the coordinator's node id (None if it could not be reached) and the error or None.
         """
         try:
             connection = await self._coordinator(key)
@@ -180,7 +187,7 @@ class Asking:
     async def _sent(
         self, key: Key, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]
     ) -> Any:
-        """Return the response. If there is none and the request may have been executed, call ``lost``."""
+        """Return the response. If there is none, but the request may have been executed, call ``lost``."""
         answered = False
         try:
             with self._coordinators.waiting(*key, connection.node_id):

@@ -1,4 +1,4 @@
-"""Ends transactions at the coordinator, even if the caller is cancelled, and notifies consumers."""
+"""Ending transactions at the coordinator, even if the caller is cancelled, and notifying consumers."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Ending:
     """An errand in progress, such as a commit or an abort."""
 
     def __init__(self, settled: Waiter[None] | None = None) -> None:
-        """Use the waiter ``settled`` if a caller is already waiting for it."""
+        """``settled`` is passed if a caller is already waiting for it."""
         self.settled: Waiter[None] = settled or Waiter()
-        """Completed when the transaction's outcome is known, or cannot be found out."""
+        """Completed once the transaction's outcome is known or cannot be determined."""
         self.over: Waiter[None] = Waiter()
-        """Completed when the producer is ready for its next transaction, or never will be."""
+        """Completed once the producer is ready for its next transaction, or never will be."""
         self.refusal: KafkaError | None = None
 
 
 class Endings:
-    """Runs one errand at a time. If its first request can be sent at once, no task has to be woken."""
+    """Runs one errand at a time. No task has to be woken if the first request can be sent at once."""
 
     def __init__(self, state: TransactionState, asking: Asking, pace: EndPace, settled: Callable[[], None]) -> None:
         """Start without an errand.
 
-        ``settled`` is called when a transaction's outcome is known or cannot be found out.
+        ``settled`` is called once a transaction's outcome is known or cannot be determined.
         """
         self._state = state
         self._asking = asking
@@ -70,7 +70,7 @@ class Endings:
                 self._over(self.current)
 
     def begin(self, make: Callable[[], Awaitable[Errand | None]]) -> Ending:
-        """Carry out the errand that ``make`` returns. If it returns None, no request is needed."""
+        """Carry out the errand returned by ``make``. None means that no request is needed."""
         ending = self._new()
 
         async def work() -> None:
@@ -105,7 +105,7 @@ class Endings:
         self._wanted.set()
 
     def _answered(self, ending: Ending, errand: Errand, verdict: Verdict | None) -> None:
-        """Process the first response. The task sends all further requests."""
+        """Process the first response. The task sends any further requests."""
         if verdict is None:
             self._advanced(ending, errand)
         if errand.call is None:
@@ -139,7 +139,7 @@ async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
     warned = 0
     while True:
         health = state.health(time.monotonic())
-        wait_s = half_s  # a transaction that begins later reaches this age later
+        wait_s = half_s  # transactions that begin later reach this age later
         if health.age_ms is not None and state.number != warned:
             if health.late:
                 warned = state.number
@@ -153,10 +153,10 @@ async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
 
 
 class ConsumedParts:
-    """Moves consumers back if a transaction is aborted, even if it does not contain their offsets yet.
+    """Moves consumers back if a transaction is aborted, even one that does not contain their offsets yet.
 
-    A consumer whose offsets have been part of a transaction goes back after each transaction that is not committed. If
-    a consumer has read before the last abort, its first offsets are refused.
+    A consumer whose offsets have been part of a transaction goes back after every transaction that is not committed.
+    The first offsets of a consumer that has read before the last abort are refused.
     """
 
     def __init__(self) -> None:
@@ -179,12 +179,12 @@ class ConsumedParts:
         return part
 
     def committed(self, fate: Fate) -> None:
-        """Notify the parts of a transaction that it was committed."""
+        """Notify the parts of a transaction that it has been committed."""
         for part in self._parts.pop(fate, ()):
             part.ended(committed=True)
 
     def aborted(self, fates: Iterable[Fate]) -> None:
-        """Notify the parts of these concurrent transactions that they were aborted, or that the outcome is unknown."""
+        """Notify the parts of these concurrent transactions that they have been aborted or their outcome is unknown."""
         parts = [part for fate in fates for part in self._parts.pop(fate, ())]
         for part in parts:
             part.ended(committed=False)

@@ -27,14 +27,14 @@ from .manager import Transactional, transactions_of
 __all__ = ["Ended", "OpenTransaction", "Outcome", "TransactionCommits", "hand_over", "resume"]
 
 COMMITS_AT_ONCE = 100
-"""Number of transactions to commit at the same time."""
+"""Maximum number of transactions to commit at the same time."""
 
 
 async def hand_over(producer: Transactional) -> OpenTransaction:
-    """Send all records of the producer's open transaction, and return the value with which another process ends it.
+    """Send all records of the producer's open transaction, and return the value that lets another process end it.
 
-    After that, the producer can only be stopped, which leaves the transaction open. If a record cannot be stored, the
-    transaction is aborted, and this raises the errors of `Producer.commit_transaction`.
+    Afterwards, the producer can only be stopped, which leaves the transaction open. If a record cannot be stored, the
+    transaction is aborted, and the errors of `Producer.commit_transaction` are raised.
     """
     transactions = transactions_of(producer)
     transactions.check()
@@ -42,7 +42,7 @@ async def hand_over(producer: Transactional) -> OpenTransaction:
 
 
 def resume(producer: Transactional, opened: OpenTransaction) -> None:
-    """Let a producer continue this open transaction, instead of requesting a producer id.
+    """Let a producer continue this open transaction instead of requesting a producer id.
 
     Call it before the producer starts.
 
@@ -81,8 +81,8 @@ class TransactionCommits:
     async def commit(self, opened: Iterable[OpenTransaction], *, within_ms: float) -> dict[str, Ended]:
         """Commit all these transactions, and return a dict from transactional id to `Ended`.
 
-        If the coordinator does not answer within ``within_ms``, the error of an item is `RequestTimedOutError`, and the
-        outcome of its transaction is unknown. The call can be repeated safely.
+        If the coordinator does not respond within ``within_ms``, the error of an item is `RequestTimedOutError`, and
+        the outcome of its transaction is unknown. The call may be repeated.
         """
         ended: dict[str, Ended] = {}
         at_once = anyio.CapacityLimiter(COMMITS_AT_ONCE)
@@ -120,7 +120,7 @@ def _errand(transaction: OpenTransaction) -> Errand:
 
 
 _NO_TIMEOUT = 0
-"""Transaction timeout. It is not used, because no producer id is requested."""
+"""Transaction timeout, which is unused because no producer id is requested."""
 
 
 def _stop_when_known(errand: Errand) -> None:

@@ -1,7 +1,7 @@
-"""Controls a producer's transactions from begin to end.
+"""A producer's transactions, from beginning to end.
 
-Requests to the coordinator run in tasks of the client, so they continue if the caller is cancelled or times out. The
-next transaction waits for the end of the previous one.
+Requests to the coordinator run in tasks of the client, so that they continue if the caller is cancelled or times out.
+The next transaction waits for the end of the previous one.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from .endings import ConsumedParts, Ending, Endings, warn_of_age
 from .gate import TransactionGate
 
 ABORT_WITHIN_S = 5.0
-"""Seconds for which a cancelled caller waits for the abort of its transaction. The abort continues after that."""
+"""Seconds for which a cancelled caller waits for the abort of its transaction. The abort may continue after that."""
 
 _ENDABLE = (Phase.OPEN, Phase.FAILED, Phase.STORED)
 """Phases in which a transaction can be aborted."""
 
 AWAIT_SENT_S = 2.0
-"""Seconds for which an abort waits for pending responses, if a new epoch makes late requests harmless."""
+"""Seconds for which an abort waits for pending responses if a new epoch makes late requests harmless."""
 
 
 class Transactional(Protocol):
@@ -62,7 +62,7 @@ class Transactional(Protocol):
 
 
 class Transactions:
-    """Owns the state of a transactional producer, and carries out the application's calls."""
+    """The transactions of a producer. Owns their state, and carries out the application's calls."""
 
     def __init__(
         self, config: ProducerConfig, client: Client, sender: Sender, check_usable: Callable[[], None]
@@ -87,14 +87,14 @@ class Transactions:
         self._additions = Additions(self.state, sender, client, self._asking, self._failed)
         self._version = TransactionVersion()
         self.parts = ConsumedParts()
-        """The producers of a pipeline share this object."""
+        """The consumers' parts. The producers of a pipeline share this object."""
         self.on_settled = self._tell_parts
-        """Called when the transaction's outcome is known or cannot be found out. It may be called repeatedly."""
+        """Called once the transaction's outcome is known or cannot be determined. It may be called repeatedly."""
         self._told = self.state.fate
-        """The outcome of the last transaction whose end was reported."""
+        """The outcome of the last transaction whose end has been reported."""
         self._endings = Endings(self.state, self._asking, self._additions.pace, self._settled)
         self._unlearnt: Ending | None = None
-        """The end of a commit that has raised `CommitOutcomeUnknownError`, or None."""
+        """The end of a commit that raised `CommitOutcomeUnknownError`, or None."""
         self._beginning = False
         self._failure = Signal()
         self._log = client_log("producer", config.client_id)
@@ -107,9 +107,9 @@ class Transactions:
     ) -> None:
         """Request a producer id, which fences earlier users of the transactional id and aborts their transactions.
 
-        If ``wait`` is False, the first transaction requests the id. If an open transaction was resumed, no id is
-        requested. `TransactionGate` uses ``intake`` and ``another``. Raises the errors of `Producer.begin_transaction`,
-        at ``deadline`` `TransactionTimedOutError`.
+        If ``wait`` is False, the first transaction requests the id. If an open transaction has been resumed, no id is
+        requested. ``intake`` and ``another`` are for `TransactionGate`. Raises the errors of
+        `Producer.begin_transaction`, and `TransactionTimedOutError` at the ``deadline``.
         """
         self._gate = TransactionGate(intake, another)
         self._client.spawn(self._endings.run, name="kafka transaction")
@@ -120,11 +120,11 @@ class Transactions:
             await self._get_ready(deadline)
 
     def resume(self, opened: OpenTransaction) -> None:
-        """Continue with the open transaction of another process. Must be called before `start`."""
+        """Continue with the open transaction of another process. Call this before `start`."""
         self.state.resume(opened, time.monotonic())
 
     async def stop(self, timeout_s: float | None) -> None:
-        """Abort the open transaction. Give up after this time, by default `ABORT_WITHIN_S`."""
+        """Abort the open transaction. Give up after this time (default: `ABORT_WITHIN_S`)."""
         timeout_s = ABORT_WITHIN_S if timeout_s is None else timeout_s
         if self.state.phase in _ENDABLE:
             self._log.warning("the producer was stopped during a transaction, which is aborted")
@@ -137,7 +137,7 @@ class Transactions:
         self._client.check()
 
     def is_open(self, number: int) -> bool:
-        """Return True if this transaction has not ended and is not being ended."""
+        """Return True if this transaction has neither ended nor begun to end."""
         return self.state.number == number and self.state.phase in (Phase.OPEN, Phase.FAILED)
 
     def admission(self, number: int) -> Admission:
@@ -185,7 +185,8 @@ class Transactions:
             await self._get_ready(deadline)
             v2 = self._version.v2(self._client.brokers.offers())
             if v2 and not self.state.v2 and self.state.number:
-                # Partitions of an earlier transaction could otherwise count as part of this one.
+                # The version has changed, so get a new epoch. Otherwise, partitions of an earlier transaction could
+                # count as part of this one.
                 self._endings.carry_out(self.state.renewal())
                 await self._get_ready(deadline)
             state = self.state
@@ -202,7 +203,7 @@ class Transactions:
             self._beginning = False
 
     async def commit(self, timeout_s: float | None = None) -> None:
-        """Commit the open transaction; see `Producer.commit_transaction`."""
+        """Commit the open transaction. See `Producer.commit_transaction`."""
         deadline = Deadline(self._within_s(timeout_s) * 1000)
         self.state.check_fenced()
         if self._unlearnt is not None:
@@ -222,14 +223,14 @@ class Transactions:
         self.state.store()
 
     def commit_stored(self) -> None:
-        """Request the commit of the stored transaction. ``on_settled`` is called when the outcome is known."""
+        """Request the commit of the stored transaction. ``on_settled`` is called once the outcome is known."""
         self.state.commit()
         self._endings.carry_out(self.state.end())
 
     def doom(self, error: KafkaError) -> None:
         """Mark the transaction as failed because of this error, so that it can only be aborted.
 
-        A transaction whose records are stored is aborted at once, and any other transaction at the end of its block.
+        If its records are stored, the transaction is aborted at once. Otherwise, it is aborted at the end of its block.
         """
         stored = self.state.phase is Phase.STORED
         self._failed(error)
@@ -237,16 +238,19 @@ class Transactions:
             self.give_up()
 
     def give_up(self) -> None:
-        """Start to abort the transaction, whatever its phase. ``on_settled`` is called when it was aborted."""
+        """Begin to abort the transaction, regardless of its phase.
+
+        ``on_settled`` is called once it has been aborted.
+        """
         if self.state.phase not in _ENDABLE:
             return
         try:
             self._begin_abort()
         except ClientClosedError:
-            pass  # the coordinator will abort it after its timeout
+            pass  # the coordinator aborts it after its timeout
 
     async def hand_over(self) -> OpenTransaction:
-        """Store the open transaction, and return the value with which another process ends it.
+        """Store the open transaction, and return the value that lets another process end it.
 
         Waits until all records of the transaction are stored. Raises the errors of a commit.
         """
@@ -258,8 +262,8 @@ class Transactions:
     async def _send_all(self, deadline: Deadline, then: Then | None = None) -> Ending | None:
         """Stop accepting records, and wait until all records of the open transaction are stored.
 
-        ``then`` is called with the last response, and may start to end the transaction. The result is this `Ending`, or
-        None if none was started. If a record cannot be stored in time, aborts the transaction and raises the error.
+        ``then`` is called at the last response, and may begin to end the transaction. The result is this `Ending`, or
+        None if there is none. If a record cannot be stored in time, aborts the transaction and raises the error.
         """
         phase = self.state.phase
         if phase is Phase.FAILED:
@@ -290,7 +294,7 @@ class Transactions:
         return self._unlearnt
 
     def _end_at_once(self, settled: Waiter[None]) -> bool:
-        """Request the commit when the last response arrives, without first waking the task that called `commit`."""
+        """Request the commit as soon as the last response arrives, without waking the task that called `commit`."""
         if self.state.phase is not Phase.COMMITTING or self._additions.busy:
             return False
         try:
@@ -305,7 +309,7 @@ class Transactions:
         return ending
 
     async def abort(self, timeout_s: float | None = None) -> None:
-        """Abort the open transaction; see `Producer.abort_transaction`."""
+        """Abort the open transaction. See `Producer.abort_transaction`."""
         state = self.state
         state.check_fenced()
         if state.phase in _ENDABLE:
@@ -326,13 +330,13 @@ class Transactions:
             raise own_copy(ending.refusal)
 
     async def leave(self) -> None:
-        """Abort the open transaction after an error. The error reaches the caller within a few seconds."""
+        """Abort the open transaction after an error, which reaches the caller within a few seconds."""
         if self.state.phase not in (Phase.OPEN, Phase.FAILED):
             return
         try:
             ending = self._begin_abort()
         except ClientClosedError:
-            return  # the coordinator will abort it after its timeout
+            return  # the coordinator aborts it after its timeout
         if not await outlast_cancellation(ending.settled, ABORT_WITHIN_S):
             self._log.warning("the transaction is not aborted yet; the abort continues in the background")
 
@@ -342,7 +346,7 @@ class Transactions:
         group: ConsumerGroupMetadata,
         timeout_s: float | None = None,
     ) -> None:
-        """Add offsets to the open transaction; see `Producer.send_offsets_to_transaction`."""
+        """Add offsets to the open transaction. See `Producer.send_offsets_to_transaction`."""
         self.state.check_open(self.state.number)
         if self._gate is not None:
             self._gate.outside += 1
@@ -369,7 +373,7 @@ class Transactions:
             await self.send_offsets(part.offsets, part.group, timeout_s)
 
     def _on_send_failure(self, number: int, error: KafkaError) -> None:
-        """Fail the transaction, because a send raises this error and its record is missing."""
+        """Fail the transaction, because a send is raising this error and its record is missing."""
         if number == self.state.number:
             self._failed(error)
 
@@ -379,7 +383,7 @@ class Transactions:
     # --- internals ----------------------------------------------------------------------------------------------------
 
     def _failed(self, error: KafkaError) -> None:
-        """Fail the transaction. A task does the rest later, because this is called in the middle of other work."""
+        """Fail the transaction. A task does the rest, because this is called in the middle of other work."""
         if self.state.fail(error):
             self.close_gate()
             self._sequencing.end()
@@ -405,7 +409,7 @@ class Transactions:
     async def _abort(self) -> Errand | None:
         """Wait for pending responses, and then return the errand that ends the transaction."""
         await self._additions.idle()
-        # Without KIP-890, a late request could start a transaction that never ends.
+        # Without KIP-890, a late request could begin a transaction that never ends.
         wait_s = AWAIT_SENT_S if self.state.v2 else self._client.config.request_timeout_ms / 1000
         answered = await self._sender.answered(wait_s)
         if not answered or self._sequencing.gap:
@@ -430,7 +434,7 @@ class Transactions:
 
     def _tell_parts(self) -> None:
         fate = self.state.fate
-        if self.state.phase is Phase.FAILED or fate is self._told:  # an abort that was refused must be retried
+        if self.state.phase is Phase.FAILED or fate is self._told:  # a refused abort must be retried
             return
         self._told = fate
         if fate.outcome is Outcome.COMMITTED:

@@ -1,7 +1,7 @@
-"""Uses several transactional ids in turn, so that one transaction is filled while earlier ones are being committed.
+"""Alternating between transactional ids, so that one transaction is filled while earlier ones are being committed.
 
 With the same transactional id, a transaction cannot begin before the coordinator has written the end of the previous
-one (KIP-890). With another id it can. Processing is still exactly once, for these reasons:
+one (KIP-890). With another id, it can. Processing is still exactly-once, for these reasons:
 
 - Blocks are filled one after another. All records of a block are stored before the next block begins, so records and a
   group's offsets are in their logs in the order of the blocks.
@@ -52,18 +52,18 @@ class ChainedTransaction(Chained):
         self.number = number
         self.fate: Fate = transactions.state.fate
         self.over: Waiter[None] = Waiter()
-        """Completed when the outcome is known or cannot be found out."""
+        """Completed once the outcome is known or cannot be determined."""
 
 
 class Pipeline(Kind):
-    """Owns the transactions in flight, and the consumers' parts of them."""
+    """The transactions in flight of several producers, and the consumers' parts of them."""
 
     stop_within_ms = math.inf  # ``max_block_ms`` limits commits
-    begin_within_ms = math.inf  # the start of each producer has its own limit
+    begin_within_ms = math.inf  # the start of each producer has a limit of its own
     closing_share, closing_ms = 0.2, 1500.0
 
     def __init__(self, client: Client, producers: Sequence[Transactional], max_block_ms: float) -> None:
-        """Use these ``producers``, which must not be started, in turn. ``client`` is the pipeline's client."""
+        """Use these ``producers`` in turn. They must not have been started. ``client`` is the pipeline's client."""
         client.kind = self
         self._clients = [producer._client for producer in producers]
         for each in self._clients:
@@ -73,9 +73,9 @@ class Pipeline(Kind):
         self._chain: Chain[ChainedTransaction] = Chain()
         self._parts = ConsumedParts()
         self._aborted: list[Fate] = []
-        """Outcomes to report to consumers when no transaction has to be aborted any longer."""
+        """Outcomes to report to consumers once no transaction has to be aborted."""
         self._failure: KafkaError | None = None
-        """The error of an earlier transaction that was not committed, until it is raised."""
+        """The error of an earlier transaction that was not committed, kept until it has been raised."""
         self._turn = 0
         self._beginning = False
         self._open: ChainedTransaction | None = None
@@ -123,7 +123,7 @@ class Pipeline(Kind):
         chained.transactions.state.check_open(chained.number)
 
     async def commit(self, chained: ChainedTransaction) -> None:
-        """Wait until all records of the block are stored. The transaction is committed after the earlier ones."""
+        """Wait until all records of the block are stored. The transaction is then committed after the earlier ones."""
         try:
             await chained.transactions.store()
         except BaseException as error:
@@ -138,12 +138,12 @@ class Pipeline(Kind):
         self._go_on()
 
     async def leave(self, chained: ChainedTransaction, error: BaseException) -> None:
-        """Abort the transaction because its block has raised this error.
+        """Abort the transaction, because its block raised this error.
 
         The error reaches the caller within a few seconds.
         """
         if isinstance(error, TransactionAbortedError) and isinstance(chained.reason, TransactionAbortedError):
-            self._failure = None  # the reason was already raised, for example by a delivery
+            self._failure = None  # the reason has already been raised, for example by a delivery
         try:
             await self._fall(chained)
         finally:
@@ -166,7 +166,7 @@ class Pipeline(Kind):
         self._raise_failure()
 
     def take_failure(self) -> KafkaError | None:
-        """Return the error of a transaction that was not committed, if it was not raised yet."""
+        """Return the error of an uncommitted transaction, if it has not been raised yet."""
         failure, self._failure = self._failure, None
         return failure
 
@@ -192,7 +192,7 @@ class Pipeline(Kind):
         return self._clients
 
     def release(self) -> None:
-        """End all waits for transactions in flight. The coordinators will end these transactions."""
+        """End all waits for transactions in flight. The coordinators end these transactions."""
         for chained in self._chain:
             chained.over.set_error(ClientClosedError())
         self._news.tell()
@@ -220,12 +220,12 @@ class Pipeline(Kind):
             return
         for chained in list(self._chain):
             if chained.stage is Stage.DOOMED:
-                await chained.transactions.abort()  # a retry, if the coordinator has refused the abort
+                await chained.transactions.abort()  # retry the abort if the coordinator has refused it
 
     def _raise_failure(self) -> None:
         failure = self.take_failure()
         if failure is not None:
-            self._parts.not_begun()  # no transaction contains the records that consumers have read in the meantime
+            self._parts.not_begun()  # no transaction contains the records that consumers have read since
             raise failure
 
     def _free(self) -> tuple[Transactional, Transactions]:
@@ -249,12 +249,12 @@ class Pipeline(Kind):
                 await outlast_cancellation(ending.over, deadline.left_s())
 
     def _go_on(self) -> None:
-        """Commit the next transaction if all earlier ones are committed."""
+        """Commit the next transaction if all earlier ones have been committed."""
         chained = self._chain.next()
         if chained is None:
             return
         if chained.transactions.state.phase is not Phase.STORED:
-            self._refused(chained)  # it has failed after it was stored
+            self._refused(chained)  # it failed after being stored
             return
         try:
             chained.transactions.commit_stored()
@@ -262,7 +262,7 @@ class Pipeline(Kind):
             self._not_committed(chained)
 
     def _settled(self, transactions: Transactions) -> None:
-        """Handle the outcome of a producer's transaction, if it is in the chain."""
+        """Handle the outcome of a producer's transaction if it is in the chain."""
         chained = next((each for each in self._chain if each.transactions is transactions), None)
         if chained is None or chained.number != transactions.state.number:
             return

@@ -1,8 +1,7 @@
 """Compression of record batches, with Java's framing for each codec and with limits on the decompressed size.
 
 Each codec is a module with ``compress(data, level)``, ``decompress(data, max_bytes)``, and the ``ERRORS`` of its
-library. It is imported when it is first used, because importing all of them takes longer than importing the rest of
-this package.
+library. It is imported on first use, because importing all codecs takes longer than importing the rest of this package.
 """
 
 from __future__ import annotations
@@ -68,12 +67,15 @@ def _implementation(name: str) -> _Implementation:
             continue
     try:
         return cast("_Implementation", import_module(last))
-    except ImportError as error:  # if only the Python files were sent, for example to Spark's executors
+    except ImportError as error:  # if only the Python files have been sent, for example to Spark's executors
         raise ImportError(f"{name} needs the package {error.name} in this Python: {sys.executable}") from error
 
 
 def compress(codec: str, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
-    """Compress ``data`` with "gzip", "snappy", "lz4" or "zstd", at a level of that codec. None is its default level."""
+    """Compress ``data`` with "gzip", "snappy", "lz4" or "zstd", at a level of that codec.
+
+    None means its default level.
+    """
     return _implementation(codec).compress(data, level)
 
 

@@ -1,4 +1,4 @@
-"""Compiles a schema to a decoder or an encoder for one version. The result is Python source that is executed once."""
+"""Compiling a schema to a decoder or encoder for one version: Python source that is executed once."""
 
 from __future__ import annotations
 

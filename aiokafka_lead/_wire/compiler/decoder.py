@@ -1,11 +1,11 @@
-"""Creates decoders of the form ``decode(buffer, position, end, view) -> (message, position)``.
+"""Creating decoders of the form ``decode(buffer, position, end, view) -> (message, position)``.
 
-Adjacent fields of fixed size, and the length or count after them, are read with a single ``unpack_from``, which also
+Adjacent fields of fixed size and the length or count after them are read with a single ``unpack_from``, which also
 checks their bounds. Lengths are checked against the remaining bytes before any object is created. ``view`` is a
 memoryview of the same buffer, for records.
 
-An element that takes seven bytes of a frame may take two hundred bytes of memory. ``room`` is the memory that a message
-may still use for the elements of its arrays. If an array needs more, it is refused before any element is created.
+An element of seven bytes in a frame may take two hundred bytes of memory. ``room`` is the memory in bytes that a
+message may still use for the elements of its arrays. An array that needs more is refused before any element is created.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FIELD_HEADER = "def f(buf, pos, end, view, room):"
 _FEW_NUMBERS = 15
 """Arrays with at most this many numbers do not count towards the memory limit.
 
-They take at most nine times the memory of their bytes, and there are some in each partition.
+They take at most nine times as much memory as they have bytes, and each partition has some of them.
 """
 
 _COMMON = {
@@ -80,7 +80,7 @@ def make_decoder(
 
 
 def make_stepwise_decoder(struct: type[Struct], version: int, flexible: bool, array: str) -> StepwiseDecoder:
-    """Return a decoder like `make_decoder`. It leaves the field ``array`` to a generator, its last argument."""
+    """Return a decoder like `make_decoder` that leaves the field ``array`` to a generator, its last argument."""
     writer = _DecoderWriter(version, flexible, array)
     writer.line(f"room = {primitives.ELEMENTS_MAX_BYTES}")
     writer.struct(struct, "m")
@@ -91,7 +91,10 @@ def make_stepwise_decoder(struct: type[Struct], version: int, flexible: bool, ar
 
 
 def _make_field_decoder(owner: type[Struct], field: Field, version: int) -> Callable[..., Any]:
-    """Return a decoder for the value of one tagged field, which also returns ``room``. Only for flexible versions."""
+    """Return a decoder for the value of one tagged field, which also returns ``room``.
+
+    This is only for flexible versions.
+    """
     writer = _DecoderWriter(version, True)
     writer.field(owner, field, "v")
     writer.line("return v, pos, room")
@@ -106,9 +109,9 @@ class _DecoderWriter(Source):
         self._stepwise = None if stepwise is None else f"m.{stepwise}"
         """The array of the message that is left to another decoder, or None."""
         self._formats = ""
-        """Format characters of the current run: fields for which no statement was written yet."""
+        """Format characters of the current run: the fields for which no statement has been written yet."""
         self._targets: list[str] = []
-        """The variables or attributes to which the fields of the current run are assigned."""
+        """Variables or attributes to which the fields of the current run are assigned."""
         self._after: list[str] = []
         """Statements to write after the current run."""
 
@@ -148,7 +151,7 @@ class _DecoderWriter(Source):
     def _tags(self, struct: type[Struct], tagged: list[Field], var: str) -> None:
         """Read the tagged fields.
 
-        Most are rarely present, so their decoders are compiled when they are first needed.
+        Most are rarely present, so their decoders are compiled on first use.
         """
         count = self._size("B")
         if not tagged:
@@ -179,7 +182,7 @@ class _DecoderWriter(Source):
         self._targets.append(target)
 
     def _size(self, legacy_kind: str) -> str:
-        """Read a length or count together with the run before it. Of a compact length, only the first byte is read."""
+        """Read a length or count with the run before it. Of a compact length, only the first byte is read."""
         size = self.local("n")
         self._fixed("B" if self.flexible else legacy_kind, size)
         self._flush()
@@ -198,7 +201,7 @@ class _DecoderWriter(Source):
         self._formats, self._targets, self._after = "", [], []
 
     def _value(self, owner: type[Struct], field: Field, target: str) -> None:
-        # Some brokers send null if there are no records, whatever the version.
+        # Some brokers send null if there are no records, in any version.
         nullable = self.version in field.nullable or field.type == "records"
         if field.type in FIXED_FORMATS:
             self._number(field.type, target)

@@ -1,8 +1,8 @@
-"""Creates encoders of the form ``encode(message, chunks, out) -> out``.
+"""Creating encoders of the form ``encode(message, chunks, out) -> out``.
 
-All bytes are appended to ``out``. At large records, ``out`` and the records are appended to ``chunks``, and a new
-``out`` begins. Adjacent fields of fixed size, and a string or an array of numbers after them, are written with a single
-``pack``.
+All bytes are appended to ``out``. When large records are encoded, ``out`` and the records are appended to ``chunks``,
+and a new ``out`` begins. Adjacent fields of fixed size and a string or array of numbers after them are written with a
+single ``pack``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def make_encoder(message: type[Message], version: int) -> Encoder:
 
 
 def _make_field_encoder(owner: type[Struct], field: Field, version: int) -> Callable[..., Any]:
-    """Return an encoder for one tagged field of the struct ``m``. Only for flexible versions."""
+    """Return an encoder for one tagged field of the struct ``m``. This is only for flexible versions."""
     writer = _EncoderWriter(version, True, _NAMES)
     writer.field(owner, field, "m")
     writer.flush()
@@ -55,7 +55,7 @@ class _EncoderWriter(Source):
     def __init__(self, version: int, flexible: bool, names: dict[str, Any]) -> None:
         super().__init__(version, flexible, names)
         self._formats = ""
-        """Format characters of the current run: fields for which no statement was written yet."""
+        """Format characters of the current run: the fields for which no statement has been written yet."""
         self._values: list[str] = []
         """Expressions for the values of the current run."""
 
@@ -139,7 +139,7 @@ class _EncoderWriter(Source):
         self.dedent()
 
     def _sized(self, size: str, kind: str, limit: int | None, var: str, values: str) -> None:
-        """Write the current run, the length of ``var`` and, if there are any, ``values`` of format ``kind``."""
+        """Write the current run, the length of ``var`` and, if given, ``values`` of format ``kind``."""
         key = (self._formats, "" if self.flexible else size, kind, limit)
         writers = _sized_writers.get(key)
         if writers is None:
@@ -154,7 +154,7 @@ class _EncoderWriter(Source):
     def _tags(self, struct: type[Struct], tagged: list[Field], var: str) -> None:
         """Write the tagged fields that differ from their defaults, in the order of their numbers.
 
-        Most are rarely present, so their encoders are compiled when they are first needed.
+        Most are rarely present, so their encoders are compiled on first use.
         """
         if not tagged:
             self._fixed("x")
@@ -172,7 +172,7 @@ class _EncoderWriter(Source):
         return LazyFunction(lambda: _make_field_encoder(struct, field, self.version))
 
     def _differs(self, owner: type[Struct], field: Field, value: str) -> str:
-        """Return the condition that a value is not the default of the schema."""
+        """Return the source of the condition that a value differs from the schema's default."""
         default = field.python_default()
         if default == "None":
             return f"{value} is not None"

@@ -1,4 +1,4 @@
-"""Builds the source code of decoders and encoders."""
+"""Source code of decoders and encoders."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def layout(formats: str) -> Layout:
 
 
 def identifier(formats: str) -> str:
-    """Return format characters in a form that can be part of a name."""
+    """Return format characters in a form that may be part of a name."""
     return formats.replace("?", "B_")
 
 
 def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool) -> int:
     """Return the minimum size of an element of the field, or of its value.
 
-    It limits the number of an array's elements.
+    It limits the number of elements of an array.
     """
     if field.element in FIXED_FORMATS:
         return layout(FIXED_FORMATS[field.element]).size
@@ -92,7 +92,7 @@ def memory_of(owner: type[Struct], field: Field, version: int) -> int:
 class LazyFunction:
     """A part of a codec that is rarely needed.
 
-    It is compiled when it is first used, because compiling takes most of the time.
+    It is compiled on first use, because compiling takes most of the time.
     """
 
     __slots__ = ("_function", "_make")

@@ -79,7 +79,7 @@ class AIOKafkaAdminClient(Startable):
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: Any = None,
     ) -> None:
-        """Check the options, without connecting. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError for an invalid option."""
         given = {name: value for name, value in locals().items() if name in CLIENT}
         deprecated(loop, api_version)
         self._request_timeout_ms = request_timeout_ms
@@ -147,7 +147,7 @@ class AIOKafkaAdminClient(Startable):
     async def create_partitions(
         self, topic_partitions: Mapping[str, NewPartitions], timeout_ms: int | None = None, validate_only: bool = False
     ) -> Response:
-        """Add partitions to topics. Raises the error of the first topic that the cluster refuses."""
+        """Add partitions to topics. Raises the error of the first topic that the cluster rejects."""
         wanted = [
             CreatePartitionsTopic(
                 name=name,
@@ -302,7 +302,7 @@ def _described(resource: ConfigResource) -> DescribeConfigsResource:
 
 def _altered(resource: ConfigResource) -> AlterConfigsResource:
     if resource.configs is None:
-        raise ConfigTypeError(f"pass the configs to set of {resource.name!r}: all others are reset to their defaults")
+        raise ConfigTypeError(f"pass the configs to set for {resource.name!r}: all others are reset to their defaults")
     configs = [AlterableConfig(name=name, value=_text(value)) for name, value in resource.configs.items()]
     return AlterConfigsResource(
         resource_type=int(resource.resource_type), resource_name=str(resource.name), configs=configs

@@ -85,7 +85,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         sasl_oauth_token_provider: Any = None,
         client_rack: str | None = None,
     ) -> None:
-        """Check the options, without connecting. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError for an invalid option."""
         given = dict(locals())
         options = consumer_options(given)
         self._belongs_to(deprecated(loop, api_version), given)
@@ -159,7 +159,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     async def stop(self) -> None:
         """Commit offsets if ``enable_auto_commit`` is set, leave the group, and close all connections.
 
-        First waits, without a limit, for the end of a callback of the listener.
+        First waits, without a limit, for a running callback of the listener.
         """
         if self._closed:
             return
@@ -179,7 +179,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     def subscribe(
         self, topics: Any = (), pattern: str | None = None, listener: ConsumerRebalanceListener | None = None
     ) -> None:
-        """Read these topics, or all topics in whose names ``pattern`` matches at the beginning.
+        """Read these topics, or all topics whose names begin with a match of ``pattern``.
 
         Raises TypeError or ValueError for invalid arguments, and `IllegalStateError` after `assign`.
         """
@@ -211,7 +211,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._wants.set()
 
     def _is_leaving(self) -> bool:
-        """Return True if the consumer gives up its partitions because of `stop` or `unsubscribe`."""
+        """Return True if the consumer is giving up its partitions because of `stop` or `unsubscribe`."""
         return bool(self._closed) or not self._native._engine.subscription.by_topics
 
     def _refuse_unless(self, kind: SubscriptionKind) -> None:

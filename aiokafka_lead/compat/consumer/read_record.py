@@ -23,10 +23,10 @@ _OWN = frozenset(("_attributes", "_key", "_native", "_value"))
 
 
 class ReadRecord:
-    """Replacement of the dataclass `ConsumerRecord` that is much faster to create.
+    """Replacement for the dataclass `ConsumerRecord` that is much faster to create.
 
-    Its attributes come from the wrapped record until the application sets an attribute or reads ``__dict__``. From then
-    on, they are in ``__dict__``.
+    Its attributes come from the wrapped record until the application sets an attribute or reads ``__dict__``. After
+    that, they come from ``__dict__``.
     """
 
     __slots__ = ("_attributes", "_key", "_native", "_value")
@@ -143,7 +143,7 @@ def _read(native: Any, key: Any, value: Any) -> ReadRecord:
 
 
 class Converter:
-    """Converts records of `aiokafka_lead` to `ReadRecord`.
+    """Converter from records of `aiokafka_lead` to `ReadRecord`.
 
     As in aiokafka, deserializers are called for every key and value, including None.
     """

@@ -39,7 +39,7 @@ class BatchRecordMetadata:
 
 
 class BatchBuilder:
-    """Batch to which an application adds records, and which it passes to `AIOKafkaProducer.send_batch`."""
+    """Batch that an application fills with records and passes to `AIOKafkaProducer.send_batch`."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ from .message_accumulator import BatchBuilder
 __all__ = ["AIOKafkaProducer", "TransactionContext"]
 
 _missing: Any = object()
-"""Default of ``acks``, which means that it was not given. FastStream also uses this object."""
+"""Default of ``acks``, which marks it as not given. FastStream also uses this object."""
 _DEFAULT_PARTITIONER = DefaultPartitioner()
 
 
@@ -94,7 +94,7 @@ class AIOKafkaProducer(Life):
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: Any = None,
     ) -> None:
-        """Check the options, without connecting. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError for an invalid option."""
         given = dict(locals())
         self._belongs_to(deprecated(loop, api_version), given)
         given["acks"] = 1 if acks is _missing else acks
@@ -108,7 +108,7 @@ class AIOKafkaProducer(Life):
         self._plain = key_serializer is None and value_serializer is None
         self._made_with = (bootstrap_servers, options)
         self._sender = Sender()
-        """Shows whether the producer runs; programs check its ``sender_task``."""
+        """Shows if the producer is running; programs check its ``sender_task``."""
         self._renew()
         self._closed = False
 
@@ -127,9 +127,9 @@ class AIOKafkaProducer(Life):
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster. Raises `KafkaConnectionError`. May be called again, also after a failure.
+        """Connect to the cluster. May be called again, also after a failure.
 
-        Raises `ProducerClosed` after a stop.
+        Raises `KafkaConnectionError` if no bootstrap server can be used, and `ProducerClosed` after a stop.
         """
         self._check_loop()
         await self._start_native()
@@ -148,7 +148,7 @@ class AIOKafkaProducer(Life):
             self._sender.stopped()
 
     async def flush(self) -> None:
-        """Wait until all pending records are acknowledged or have failed. Return immediately if it is not running."""
+        """Wait until all pending records are acknowledged or have failed. Return at once if it is not running."""
         if self._native._client.running:
             await self._native.flush()
 
@@ -218,7 +218,7 @@ class AIOKafkaProducer(Life):
         """Queue the records of a batch, and return a future of the `RecordMetadata` of its first record.
 
         The future is done when all records are acknowledged. If ``partition`` is None, ``partitioner`` chooses it. The
-        records form a single batch in the log, unless the broker refuses the batch as too large, so that it is split.
+        records form a single batch in the log, unless the broker rejects the batch as too large and it is split.
         """
         if partition is None:
             await self._native.partitions_for(topic)

@@ -1,4 +1,4 @@
-"""Converts Arrow batches to arguments of `Producer.send_many`, column by column."""
+"""Conversion of Arrow batches to arguments of `Producer.send_many`, column by column."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RecordColumns(NamedTuple):
     partition: int | None
     """If it is null in a row, the producer chooses the partition."""
     topic: int | str
-    """The topic instead of a column number if the option ``topic`` is set, which has precedence over the column."""
+    """Number of the column, or the topic if the option ``topic`` is set, which takes precedence over the column."""
     typed: Typed | None = None
     """Definition of typed columns; None if keys and values are bytes."""
 
@@ -139,7 +139,7 @@ def bulks(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[Bulk]:
 
 
 def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
-    """Yield each topic and partition with the indices of its rows, in order."""
+    """Yield each topic and partition, with the indices of its rows in order."""
     by: dict[str, pa.Array] = {}
     if isinstance(columns.topic, int):
         by["topic"] = batch.column(columns.topic)
@@ -161,7 +161,7 @@ def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[st
 def _mixed(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
     """Yield groups of rows for the producer from a batch in which only some rows have a partition.
 
-    Each run of successive rows with a partition, or without one, becomes its own groups. This keeps the order of rows,
+    Successive rows with a partition form groups, and so do successive rows without one. This keeps the order of rows,
     because the producer may choose the same partition for rows without one.
     """
     partitions = batch.column(columns.partition).to_pylist()
@@ -178,8 +178,8 @@ def _mixed(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str,
 def _contents(column: pa.Array, indices: Sequence[int], *, typed: bool = False) -> list[Any]:
     """Return the values of a binary or string column as bytes, or the values of a typed column as Python objects.
 
-    Bytes are sliced from one copy of the column, which is faster than converting Arrow scalars. ``indices`` are the
-    row indices for errors.
+    Bytes are sliced from one copy of the column, which is faster than converting Arrow scalars. ``indices`` contains
+    the row indices for errors.
     """
     if typed:
         return _objects(column, indices)
@@ -218,9 +218,9 @@ _NOT_WRITTEN = (OverflowError, ValueError)
 
 
 def _with_dicts(kind: pa.DataType) -> Callable[[Any], Any]:
-    """Return a function that converts the maps in a value of this type, which Arrow returns as pairs, to dicts.
+    """Return a function that converts maps, which Arrow returns as pairs, to dicts in values of this type.
 
-    Arrow itself can do so from 20.0 on, and in lists of structs from 22.0 on.
+    Arrow itself can do this from 20.0 on, and in lists of structs from 22.0 on.
     """
     if pa.types.is_map(kind):
         item = _with_dicts(kind.item_type)
@@ -264,7 +264,7 @@ def _in_utc(kind: pa.DataType) -> pa.DataType:
 
 
 def _headers(column: pa.Array, indices: Sequence[int]) -> list[list[Header] | None]:
-    """Return the headers of each row. ``indices`` are the row indices for errors. Raises `RowError`."""
+    """Return the headers of each row. ``indices`` contains the row indices for errors. Raises `RowError`."""
     counts = pc.call_function("list_value_length", [column]).to_pylist()
     names, contents = column.flatten().flatten()
     names, contents = names.to_pylist(), _contents(contents, indices)

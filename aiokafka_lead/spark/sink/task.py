@@ -1,4 +1,4 @@
-"""Writes the rows of a Spark task: sends Arrow batches in bulk, and waits for all acknowledgements."""
+"""Writing in a Spark task, which sends Arrow batches in bulk and waits for all acknowledgements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .bulks import Bulk, RecordColumns, RowError, bulks, pieces
 
 
 class Encoder:
-    """Encodes typed keys and values in Avro. Must be used on the event loop."""
+    """Encoder of typed keys and values in Avro. Must be used on the event loop."""
 
     def __init__(self, typed: Typed) -> None:
         registry = registry_of(typed)
@@ -35,7 +35,7 @@ class Encoder:
             self._serializers[column] = registry.avro_serializer(schema, subject=subject)
 
     async def encoded(self, bulk: Bulk) -> Bulk:
-        """Return the records with encoded keys and values. Raises `RowError`."""
+        """Return the records with encoded keys and values. Raises `RowError` if one does not match its schema."""
         made: dict[str, Any] = {}
         for column, serializer in self._serializers.items():
             contents = bulk.keys if column == "key" else bulk.values
@@ -60,11 +60,11 @@ UNCONFIRMED_ROWS = 100_000
 
 
 class WriteError(Exception):
-    """A row could not be written. The message has all details, because Spark shows only the message."""
+    """A row could not be written. The message contains all details, because Spark shows only the message."""
 
 
 def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write all rows, wait until they are acknowledged, and return their number. Raises `WriteError`."""
+    """Write all rows, wait until they are acknowledged, and return their number. Raises `WriteError` if a row fails."""
     freeze_imports()
     loop = client_loop()
     servers, given = bootstrap_servers(options), producer_options(options)
@@ -87,13 +87,15 @@ def place() -> str:
 
 
 class Sending:
-    """Sends the rows of one task. Must be used on the event loop, except for `write`."""
+    """Sender of the rows of one task. Must be used on the event loop, except for `write`."""
 
     def __init__(self, producer: Producer, place: str) -> None:
         self._producer = producer
         self._place = place
         self._pending: deque[tuple[DeliveryBatch, Bulk, int]] = deque()
-        """Unacknowledged records, oldest first, each with the task's row number of the first row in its Arrow batch."""
+        """Unacknowledged records, oldest first, each with the row number in the task of the first row of its Arrow
+        batch.
+        """
         self._encoder: Encoder | None = None
         self._unconfirmed = 0
         """Number of records in `_pending`."""
@@ -133,7 +135,7 @@ class Sending:
         self._unconfirmed += len(sent)
 
     async def finish(self) -> None:
-        """Flush the producer, and wait until every record is acknowledged. Raises `WriteError`."""
+        """Flush the producer, and wait until every record is acknowledged. Raises `WriteError` if a row has failed."""
         await self._producer.flush()
         while self._pending:
             await self._confirm()
@@ -153,6 +155,6 @@ class Sending:
 
 
 def _description(bulk: Bulk, error: Exception) -> str:
-    """Return a line that describes the error, with the topic or partition."""
+    """Return a one-line description of the error, with the topic or partition."""
     target = bulk.topic if bulk.partition is None else f"{bulk.topic}-{bulk.partition}"
     return f"not written to {target}: {type(error).__name__}: {error}"

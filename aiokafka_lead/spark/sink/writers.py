@@ -1,7 +1,7 @@
 """Writers for batch and streaming queries, which Spark creates on the driver and pickles for the tasks.
 
 Delivery is at least once. A task succeeds when all its records are acknowledged. Spark repeats a failed task, and a
-micro-batch whose commit it has not recorded, which writes records again. Within an attempt, the idempotent producer
+micro-batch whose commit it has not recorded. Records are then written again. Within an attempt, the idempotent producer
 writes each record once. The package ``exactly_once`` implements the option ``exactlyOnce``.
 
 Only tasks import `task`, because Spark also plans and commits in new processes, which should import little.

@@ -1,4 +1,4 @@
-"""Handles *bad records*, whose key or value cannot be decoded with its schema.
+"""Handling of *bad records*, whose key or value cannot be decoded with its schema.
 
 The option ``onBadRecord`` is ``fail`` (the default), ``null``, or ``deadletter`` with the option ``deadLetterTopic``.
 """
@@ -53,7 +53,7 @@ class BadRecordError(Exception):
 
 
 def bad_records(options: Mapping[str, str]) -> BadRecords:
-    """Return the options for bad records. Raises ValueError."""
+    """Return the options for bad records. Raises ValueError if any is invalid."""
     text, topic = options.get("onBadRecord", "fail"), options.get("deadLetterTopic")
     typed = options.get("valueSchema") or options.get("keySchema")
     for name in ("mode", "columnNameOfCorruptRecord"):
@@ -92,7 +92,7 @@ async def send_dead_letters(producer: Producer, topic: str, letters: DeadLetters
     values, keys, headers = [], [], []
     for tp, row in letters:
         place = (tp.topic, tp.partition, row["offset"], -1 if row["timestamp"] is None else row["timestamp"])
-        cause = (*place, "", 1, BadRecordError.__name__, row[CORRUPT]["error"], "")  # no group, and no frames
+        cause = (*place, "", 1, BadRecordError.__name__, row[CORRUPT]["error"], "")  # without a group or stack frames
         texts = (str(part).encode(errors="replace") for part in cause)
         own = [(header["key"], header["value"]) for header in row["headers"] or ()]
         headers.append([*own, *zip(DEAD_LETTER_HEADERS, texts, strict=True)])

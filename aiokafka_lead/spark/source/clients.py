@@ -76,5 +76,5 @@ def _consumer(
 
 
 def _key(kind: str, options: Mapping[str, str]) -> tuple[Any, ...]:
-    """Return a key for sharing idle clients between tasks with the same settings; see `ClientLoop.borrow`."""
+    """Return a key for sharing idle clients between tasks with the same settings. See `ClientLoop.borrow`."""
     return (kind, *sorted(kafka_settings(options).items()))

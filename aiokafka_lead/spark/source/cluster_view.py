@@ -39,7 +39,7 @@ CONFIRMATIONS = 2
 MENTION_EVERY_S = 60.0
 
 MISSING = (UnknownTopicOrPartitionError, TopicAuthorizationFailedError)
-"""Errors about a topic that was deleted, that this broker does not know yet, or that an ACL hides."""
+"""Errors about a topic that was deleted, is not yet known to this broker, or is hidden by an ACL."""
 
 NOTHING = Progress({})
 
@@ -97,7 +97,7 @@ class ClusterView:
         """Return the known offsets of partitions whose last stable offset is lower because of an open transaction.
 
         An offset above the last stable offset comes from the options, or from an earlier run without read_committed.
-        The partition is then not shorter than before.
+        Such a partition has not become shorter.
         """
         short = [tp for tp, end in found.items() if end < known.get(tp, 0)]
         if not (short and self._read_committed):
@@ -176,7 +176,7 @@ class ClusterView:
     async def _offsets(
         self, wanted: Mapping[TopicPartition, int], known: Progress = NOTHING
     ) -> dict[TopicPartition, int]:
-        """Replace `LATEST` and `EARLIEST` with offsets. Partitions of ``known`` may be missing in the result."""
+        """Replace `LATEST` and `EARLIEST` with offsets. Partitions in ``known`` may be missing in the result."""
         unknown = {tp: OffsetSpec(offset) for tp, offset in wanted.items() if offset < 0}
         found = dict(wanted)
         if unknown:
@@ -197,7 +197,7 @@ class ClusterView:
             _log.warning("topic %s is not available, so its offsets do not advance: %s", topic, error)
 
     async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Retry a failed request like Spark's connector, because a topic may be about to be created or deleted."""
+        """Retry a failed request as Spark's connector does, because a topic may be about to be created or deleted."""
         for _ in range(self._attempts - 1):
             try:
                 return await ask()

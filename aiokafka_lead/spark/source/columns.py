@@ -1,4 +1,4 @@
-"""Converts record batches to Arrow batches with Spark's columns, without a Python object for each record."""
+"""Conversion of record batches to Arrow batches with Spark's columns, without a Python object for each record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 class ArrowColumns:
-    """Converts record batches to Arrow batches with the columns of a schema.
+    """Converter from record batches to Arrow batches with the columns of a schema.
 
     The code avoids `pyarrow.array` and `pyarrow.scalar` for ordinary records. The first call of either imports pandas,
     which takes longer than reading a hundred thousand records.
@@ -56,7 +56,7 @@ class ArrowColumns:
         self._empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
     def empty(self) -> pa.RecordBatch:
-        """Return a batch without rows, with which a task notices its cancellation while no records arrive."""
+        """Return a batch without rows, which lets a task notice its cancellation while no records arrive."""
         return self._empty
 
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
@@ -107,7 +107,7 @@ def _column(field: pa.Field, arrow: pa.RecordBatch, runs: list[Run]) -> pa.Array
 
 
 def _repeated(runs: list[tuple[pa.Scalar, int]]) -> pa.Array:
-    """Return an array in which each scalar is repeated the given number of times."""
+    """Return an array that repeats each scalar the given number of times."""
     parts = [pa.repeat(scalar, count) for scalar, count in runs]
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
@@ -123,7 +123,7 @@ def _number(number: int) -> pa.Scalar:
 
 
 def _microseconds(arrow: pa.RecordBatch, kind: pa.DataType, runs: list[Run]) -> pa.Array:
-    """Return timestamps in microseconds. For a record without a timestamp it is -1 ms, as Kafka stores it."""
+    """Return timestamps in microseconds. A record without a timestamp gets -1 ms, as stored by Kafka."""
     timestamps = arrow.column("timestamp")
     if timestamps.null_count:
         timestamps = timestamps.fill_null(pa.scalar(-1, timestamps.type))

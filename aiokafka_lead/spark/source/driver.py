@@ -1,7 +1,7 @@
 """Requests and commits for a streaming query on the driver, with clients that stay connected while the query runs.
 
-Also decides when data counts as lost. A partition is *in doubt* while brokers report that it does not exist, or that it
-is shorter than before.
+This module also decides when data counts as lost. A partition is *in doubt* while brokers report it as missing, or as
+shorter than before.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Settled:
 
 
 class Doubts:
-    """Confirms losses: stores when a partition was first missing or shorter, and the number of such answers."""
+    """Record of possible losses: when each partition was first missing or shorter, and the number of such answers."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
@@ -117,18 +117,18 @@ class Doubts:
 COMMIT_TIMEOUT_MS = 10_000
 
 ASK_AGAIN_S = 0.5
-"""Interval in seconds of requests about partitions in doubt, while nothing else can be done."""
+"""Interval, in seconds, of requests about partitions in doubt while `StreamDriver.ends` waits for certainty."""
 
 
 class StreamDriver:
-    """Makes the requests of a streaming query on the client loop, and commits offsets in the background."""
+    """Client side of a streaming query: requests on the client loop, and commits of offsets in the background."""
 
     def __init__(self, options: Mapping[str, str], parsed: SourceOptions) -> None:
         self._options = options
         self._parsed = parsed
         self._loop = client_loop()
         self._stack = ExitStack()
-        """Returns the borrowed clients to the client loop when it is closed."""
+        """Exit stack that returns the borrowed clients to the client loop when it is closed."""
         admin = self._stack.enter_context(admin_client(self._loop, options))
         self._view = ClusterView(admin, parsed, read_committed=read_committed(options))
         self._doubts = Doubts(parsed.data_loss_timeout_ms / 1000)
@@ -147,7 +147,7 @@ class StreamDriver:
         """Return the current end offsets. A partition in doubt keeps its known offset.
 
         ``known`` is the position that the query has reached. With ``certain``, the call waits until no partition is in
-        doubt, that is, until each one is as long as before or counts as lost. For a loss, raises `DataLossError` if
+        doubt: until each one is as long as before or counts as lost. If a partition is lost, raises `DataLossError` if
         ``failOnDataLoss`` is set, and otherwise logs a warning.
         """
         while True:
@@ -208,6 +208,6 @@ class StreamDriver:
                 _log.warning("could not commit offsets for group '%s': %s", self._parsed.commit_group_id, error)
 
     def close(self) -> None:
-        """Stop the clients."""
+        """Stop the clients of the query, and all idle clients of the client loop."""
         self._stack.close()
         self._loop.close_idle()

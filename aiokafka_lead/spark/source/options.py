@@ -237,11 +237,11 @@ class SourceOptions:
     max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: float = 0
-    """Maximum time for which a micro-batch waits for ``min_offsets_per_trigger``. Like the three options above, it is
-    for streaming queries."""
+    """Maximum time that a micro-batch waits for ``min_offsets_per_trigger``. Like the three options above, it is for
+    streaming queries."""
     fail_on_data_loss: bool
     commit_group_id: str | None
-    """Group for which a streaming query commits its offsets, so that tools can show its lag."""
+    """Consumer group under which a streaming query commits its offsets, so that tools can show its lag."""
     read_timeout_ms: float
     """Time without progress after which a task fails."""
     data_loss_timeout_ms: float
@@ -261,7 +261,10 @@ def check_options(options: Mapping[str, str]) -> None:
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a batch query. Raises ValueError, also for options that only Spark's connector rejects."""
+    """Return the options of a batch query. Raises ValueError if any is invalid.
+
+    Like Spark's connector, also checks the trigger limits, although batch queries ignore them.
+    """
     parsed = _parse(options, End.EARLIEST)
     if "minOffsetsPerTrigger" in options and "maxOffsetsPerTrigger" in options:
         _trigger_limits(options)  # raises an error like Spark's connector, although batch queries ignore these options
@@ -276,7 +279,7 @@ def batch_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def stream_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a streaming query. Raises ValueError."""
+    """Return the options of a streaming query. Raises ValueError if any is invalid."""
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "fromOffset", "untilOffset"):
         if name in options:
             raise ValueError(f"option '{name}' is not valid in streaming queries")
@@ -304,7 +307,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
     max_tasks = integer(options, "maxTasks", 1)
     if max_tasks is not None:
         if max_records is not None:
-            raise ValueError("maxTasks and maxRecordsPerPartition exclude each other")
+            raise ValueError("maxTasks and maxRecordsPerPartition cannot be combined")
         if min_partitions is not None and min_partitions > max_tasks:
             raise ValueError(f"minPartitions ({min_partitions}) is higher than maxTasks ({max_tasks})")
     boolean(options, "includeHeaders", False)  # checked here, because it is not used if the user gives a schema
@@ -341,14 +344,14 @@ def _trigger_limits(options: Mapping[str, str]) -> tuple[int | None, int | None]
 
 
 def selection_of(options: Mapping[str, str]) -> Selection:
-    """Return the partitions to read. Raises ValueError."""
+    """Return the partitions to read. Raises ValueError for invalid options."""
     names = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
     if len(names) != 1:
         how = "One" if not names else "Only one"
         raise ValueError(f"{how} of the options subscribe, subscribePattern, assign must be specified")
     numbers = parse_numbers("partitions", options["partitions"]) if "partitions" in options else ()
     if numbers and "assign" in options:
-        raise ValueError("options assign and partitions exclude each other")
+        raise ValueError("options assign and partitions cannot be combined")
     text = options[names[0]]
     match names[0]:
         case "subscribe":
@@ -388,7 +391,7 @@ def _no_match(options: Mapping[str, str]) -> NoMatch:
 def _bound(options: Mapping[str, str], side: str, default: End, no_match: NoMatch) -> Bound:
     """Return the bound for ``side``, which is ``"starting"`` or ``"ending"``. Raises ValueError.
 
-    As in Spark's connector, a time for all partitions has precedence over times by partition, and both over offsets.
+    As in Spark's connector, a time for all partitions takes precedence over times by partition, and both over offsets.
     """
     name = f"{side}Timestamp"
     if (text := options.get(name)) is not None:
@@ -411,7 +414,7 @@ def _has(bound: Bound, end: End) -> bool:
 
 
 def _check_order(starting: Bound, ending: Bound) -> None:
-    """Raise ValueError for bounds that cannot form ranges, whatever the state of the cluster."""
+    """Raise ValueError for bounds that cannot form ranges in any state of the cluster."""
     match starting, ending:
         case AtOffsets(starts), AtOffsets(ends):
             _check_each(starts, ends, "offset")
@@ -429,7 +432,7 @@ def _check_each(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartiti
 
 
 def _duration_ms(text: str) -> float:
-    """Parse a duration like Spark, such as ``30s``; a number without a unit is in ms. Raises ValueError."""
+    """Parse a duration such as ``30s`` like Spark. A number without a unit is in milliseconds. Raises ValueError."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None:
         raise ValueError(f"option 'maxTriggerDelay' must be a duration such as 30s or 15m, not '{text}'")

@@ -132,7 +132,7 @@ def between(
 ) -> tuple[list[OffsetRange], list[str]]:
     """Return the ranges of offsets from ``start`` to ``end``, and descriptions of losses.
 
-    ``earliest`` has the beginning offsets of partitions that ``start`` lacks, or whose topic was recreated.
+    ``earliest`` contains the beginning offsets of partitions that ``start`` lacks, or whose topic was recreated.
     """
     recreated = start.recreated(end)
     losses = [recreation(topic) for topic in sorted(recreated)]

@@ -1,4 +1,4 @@
-"""Reads ranges of offsets completely, also during leader changes, and detects lost records.
+"""Reader of complete ranges of offsets, even during leader changes, which detects lost records.
 
 A range is complete when the consumer's position has passed its last offset. There may be no record at this offset,
 because compaction, aborted transactions and control records leave gaps.
@@ -45,7 +45,7 @@ ANSWERS, ASK_AGAIN_S = 3, 0.5
 
 
 class RangeReader:
-    """Reads ranges with a consumer of its own. Must be used on the client loop.
+    """Reader of ranges, with a consumer of its own. Must be used on the client loop.
 
     ``_current`` maps the partitions that the consumer reads to their current ranges; all other assigned partitions are
     paused. ``_later`` contains further ranges of the same partitions.
@@ -76,9 +76,9 @@ class RangeReader:
             self._later[found.tp].append(found)
         self._topic_ids = {topic: UUID(text) for topic, text in topic_ids.items()}
         self._other_topic: str | None = None
-        """Topic that may have been recreated, because the consumer has received a batch with another topic id."""
+        """A topic that may have been recreated, because the consumer has received a batch with another topic id."""
         self._held: KafkaError | None = None
-        """Error of the consumer, raised after the records that arrived before it are returned."""
+        """Error of the consumer, which is raised once the earlier records have been returned."""
         self._current: dict[TopicPartition, OffsetRange] = {}
         self._paused = 0
         """Number of assigned partitions whose ranges are complete."""
@@ -86,7 +86,7 @@ class RangeReader:
         """Offset after the last returned record of each assigned partition."""
         self._wait_s = FIRST_WAIT_S
         self._advanced_at = time.monotonic()
-        """Monotonic time of the last progress of any position."""
+        """Monotonic time at which any position last advanced."""
         self._asked_at = self._advanced_at
         self._is_denied = False
         """True if brokers have reported a missing partition, or denied access, since the last progress."""
@@ -131,7 +131,7 @@ class RangeReader:
             return []
 
     async def _advance(self) -> list[Piece]:
-        """Return the next records, and complete ranges whose ends are reached."""
+        """Return the next records, and complete ranges whose ends have been reached."""
         try:
             pieces = await self._collect()
         except FetchOffsetOutOfRangeError as error:
@@ -146,7 +146,7 @@ class RangeReader:
         return pieces
 
     async def _collect(self) -> list[Piece]:
-        """Return the batches that are available, or the first that arrives in `_wait_s` seconds."""
+        """Return the available batches, or the first to arrive within `_wait_s` seconds."""
         if self._held is not None:
             error, self._held = self._held, None
             raise error
@@ -162,7 +162,7 @@ class RangeReader:
                 except KafkaError as error:
                     if not pieces:
                         raise
-                    self._held = error  # raised later, because the records in pieces would be lost
+                    self._held = error  # raised later; raising it now would lose the records in pieces
                     break
                 tp = batch.topic_partition
                 if self._is_another(tp.topic):
@@ -193,8 +193,8 @@ class RangeReader:
     def _leave(self, tp: TopicPartition) -> None:
         """Stop reading a partition.
 
-        The partition is only paused at first, because a new assignment takes longer the more partitions the consumer
-        has. Once half of the assigned partitions are complete, they are all removed from the assignment.
+        At first, the partition is only paused, because the time of a new assignment grows with the number of
+        partitions. Once half of the assigned partitions are complete, all of these are removed from the assignment.
         """
         del self._current[tp]
         self._paused += 1
@@ -233,7 +233,7 @@ class RangeReader:
         return bool(passed)
 
     async def _stalled(self) -> None:
-        """Increase the wait, and from time to time check that the remaining offsets of the ranges exist."""
+        """Increase the wait, and check from time to time that the remaining offsets of the ranges exist."""
         self._wait_s = min(LONGEST_WAIT_S, self._wait_s * 2)
         self._check_time_left()
         if (now := time.monotonic()) >= self._asked_at + (ASK_AGAIN_S if self._shorter else ASK_AFTER_S):
@@ -250,7 +250,7 @@ class RangeReader:
                     self._next_range(tp)
 
     async def _out_of_range(self, tp: TopicPartition) -> None:
-        """Handle a position outside of the log, because retention has deleted records, or the log was truncated."""
+        """Handle a position outside of the log: retention has deleted records, or the log has been truncated."""
         found = self._current[tp]
         position = await self._consumer.position(tp)
         log = await self._ask(self._ends_of_log(tp))
@@ -270,7 +270,7 @@ class RangeReader:
             else:
                 self._lost(loss)
         elif position < end or not self._confirmed_shorter(tp):
-            # The error came from a former leader, or the present leader does not have the records yet.
+            # The error came from a former leader, or the current leader does not have the records yet.
             await anyio.sleep(ASK_AGAIN_S)
             self._check_time_left()
             self._seek(tp, position)
@@ -285,7 +285,7 @@ class RangeReader:
         self._advanced()
 
     def _is_another(self, topic: str) -> bool:
-        """Return True if the topic has another id in the consumer's metadata than at the time of planning."""
+        """Return True if the topic's id in the consumer's metadata differs from the id at the time of planning."""
         planned = self._topic_ids.get(topic)
         if planned is None:
             return False
@@ -293,7 +293,7 @@ class RangeReader:
         return found.int != 0 and found != planned  # 0 if the consumer has no metadata of the topic yet
 
     async def _doubt(self, topic: str) -> None:
-        """Request metadata until it is certain whether the topic was recreated. If so, give up its ranges."""
+        """Request metadata until it is clear whether the topic was recreated. If it was, give up its ranges."""
         metadata = self._consumer._client.metadata
         enough = metadata.full_answers + ANSWERS - 1
         while (another := self._is_another(topic)) and metadata.full_answers < enough:
@@ -356,7 +356,7 @@ class RangeReader:
             raise TimeoutError(f"no progress for {self._timeout_s:g} s (kafkaConsumer.pollTimeoutMs): {waiting}")
 
     def _described(self, found: OffsetRange) -> str:
-        """Describe an incomplete range for messages, with the open transaction that delays it, if any."""
+        """Describe an incomplete range for a message, with the open transaction that delays it, if any."""
         stable, stored = self._consumer.last_stable_offset(found.tp), self._consumer.highwater(found.tp)
         text = f"{found.tp} up to {found.until}"
         if stable is None or stored is None or not stable < found.until <= stored:

@@ -1,4 +1,4 @@
-"""Ranges of offsets, and their distribution to Spark tasks.
+"""Ranges of offsets, and their distribution among Spark tasks.
 
 `plan_tasks`, `split` and `pack` are deterministic and do no I/O. `partitions_of` also reads the number of cores from
 the operating system, so a micro-batch that Spark repeats on another machine may have other tasks, but it has the same
@@ -67,7 +67,7 @@ def plan_tasks(
     max_tasks: int | None = None,
     cores: int = 1,
 ) -> list[tuple[OffsetRange, ...]]:
-    """Distribute ranges to tasks, and return the ranges of each task.
+    """Distribute ranges among tasks, and return the ranges of each task.
 
     The offsets of a partition stay in one task, in order, unless ``min_partitions`` or ``max_records`` require a split.
     Several small ranges share a task, and empty ranges are dropped. ``cores`` is the number of tasks that Spark runs at
@@ -113,7 +113,7 @@ def _divide(found: OffsetRange, count: int) -> list[OffsetRange]:
 
 
 def pack(ranges: Sequence[OffsetRange], tasks: int, max_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
-    """Distribute ranges evenly to tasks: the largest first, each to the task with the fewest offsets.
+    """Distribute ranges evenly among tasks: the largest first, each to the task with the fewest offsets.
 
     Small ranges of a topic stay together. Returns at most ``tasks`` tasks, unless ``max_records`` requires more.
     """
@@ -136,7 +136,7 @@ def pack(ranges: Sequence[OffsetRange], tasks: int, max_records: int | None = No
 
 
 def _bundles(ranges: Iterable[OffsetRange], most: int, max_records: int | None) -> list[tuple[OffsetRange, ...]]:
-    """Join successive ranges of a topic to bundles of up to ``most`` offsets.
+    """Join successive ranges of a topic into bundles of up to ``most`` offsets.
 
     Each task requests the metadata of its topics, with all their partitions. If each of a thousand tasks had partitions
     of every topic, brokers would send more metadata than records.
@@ -191,8 +191,8 @@ def partitions_of(
 def _cores() -> int:
     """Return the number of cores if Spark runs tasks on this machine, otherwise `UNKNOWN_CORES`.
 
-    Spark does not tell a Python data source its master or its number of cores. On Linux, this function reads the
-    command line of the JVM, which is an ancestor of this process, to find out if the session is local.
+    Spark gives a Python data source neither its master nor its number of cores. On Linux, this function reads the
+    command line of the JVM, which is an ancestor of this process, to find out whether the session is local.
     """
     parent = os.getppid()
     try:

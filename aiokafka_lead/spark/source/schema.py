@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
     """Replace columns with typed columns as the options require.
 
-    Requests the schemas from the registry. Raises ValueError.
+    Requests the schemas from the registry. Raises ValueError if a schema or an option cannot be used.
     """
     typed = typed_columns(options)
     if typed is None:

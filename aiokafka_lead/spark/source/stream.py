@@ -116,12 +116,12 @@ class _Timed(NamedTuple):
     seconds: float
 
     def seconds_for(self, offsets: int) -> float:
-        """Return an upper estimate of the time for another number of offsets."""
+        """Return a high estimate of the time in seconds for another number of offsets."""
         return self.seconds * max(1.0, offsets / self.offsets)
 
 
 class Pace:
-    """Derives the number of tasks from the durations of the last micro-batches.
+    """Number of tasks, derived from the durations of the last micro-batches.
 
     A duration includes the pause until the next trigger. A long trigger interval therefore results in many tasks, but
     then the time for starting tasks does not matter.
@@ -177,11 +177,11 @@ MOST_OFFSETS_AT_ONCE = 10_000
 """Maximum number of offsets of a micro-batch that the driver reads while planning it, without a task."""
 
 TRY_AGAIN_AFTER_S = 60.0
-"""Seconds for which tasks read all micro-batches after the driver has failed to read one."""
+"""Seconds during which tasks read all micro-batches after the driver has failed to read one."""
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches on the driver, and reads records in tasks, to which Spark sends copies."""
+    """Reader that plans micro-batches on the driver. Spark sends copies to the tasks, which read the records."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema, options)
@@ -189,17 +189,17 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.parsed: SourceOptions = stream_options(options)
         self.schema = schema
         self._driver: StreamDriver | None = None
-        """Created on first use on the driver; None in tasks."""
+        """The driver's part, created there on first use. None in tasks."""
         self._initial: Progress | None = None
-        """Start of a query without a checkpoint; None until it is known."""
+        """Start of a query without a checkpoint, or None until it is known."""
         self._no_start: Exception | None = None
         """Error of the last request for the start, if it failed."""
         self._pins = False
-        """True for ``Trigger.AvailableNow``: the query reads up to the ends at its first micro-batch."""
+        """True for ``Trigger.AvailableNow``, with which the query reads up to the ends at its first micro-batch."""
         self._pinned: Progress | None = None
         """Ends at the first micro-batch with ``Trigger.AvailableNow``."""
         self._latest: Progress | None = None
-        """Last known ends; None before the first micro-batch since the start of this process."""
+        """Last known ends, or None before the first micro-batch of this process."""
         self._triggered_at: float | None = None
         """Monotonic time at which the last micro-batch was planned, for ``maxTriggerDelay``."""
         self._record_bytes = 1000.0
@@ -209,7 +209,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Monotonic time from which the driver may read small micro-batches again."""
         self._pace = Pace()
         self._rows: list[pa.RecordBatch] | None = None
-        """Rows of the planned micro-batch, if the driver has read them."""
+        """Rows of the planned micro-batch if the driver has read them, otherwise None."""
 
     # --- on the driver -----------------------------------------------------------------------------------------------
 
@@ -264,8 +264,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the Spark partitions of a micro-batch. The offsets are fixed; `Pace` determines the number of tasks.
 
-        In a restart Spark also calls this with the last known offset as both arguments, and ignores the result. Raises
-        `DataLossError` if ``failOnDataLoss`` is set and data is lost, or `CheckpointError`.
+        After a restart, Spark also calls this with the last known offset as both arguments, and ignores the result.
+        Raises `DataLossError` if ``failOnDataLoss`` is set and data is lost, or `CheckpointError`.
         """
         if start == end:  # the end of the first micro-batch includes its start, and would be read again
             return []
@@ -361,7 +361,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Progress(capped(starts, ends.offsets, most), ends.topic_ids) if most < available else ends
 
     def _offsets_of(self, size: int, available: int, starts: Mapping[TopicPartition, int], ends: Progress) -> int:
-        """Return the number of offsets, at least 1, whose keys and values have about ``size`` bytes."""
+        """Return the number of offsets, at least 1, whose keys and values add up to about ``size`` bytes."""
         now = time.monotonic()
         if available > 0 and (available * self._record_bytes > size or now > self._sampled_at + SAMPLE_EVERY_S):
             from .task import mean_bytes
@@ -390,7 +390,7 @@ class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):  # pyright
     """
 
     def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:  # noqa: N802
-        """Return the rows of the planned micro-batch, or None if they were returned before."""
+        """Return the rows of the planned micro-batch, or None if they have already been returned."""
         self.__class__ = KafkaStreamReader  # type: ignore[assignment]
         rows, self._rows = self._rows, None
         return None if rows is None else iter(rows)

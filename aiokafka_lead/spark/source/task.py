@@ -1,4 +1,4 @@
-"""Reads the records of a Spark task, or on the driver of a small micro-batch."""
+"""Reading in a Spark task, or on the driver for a small micro-batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ A task notices its cancellation only when it returns a batch, and Spark kills it
 """
 
 AT_ONCE_S = 0.5
-"""Maximum seconds for which the driver reads a small micro-batch while it plans. Otherwise a task reads it."""
+"""Maximum time in seconds that the driver reads a small micro-batch while it plans. Otherwise a task reads it."""
 
 AT_ONCE_BYTES = 4 * 1024 * 1024
 """Maximum bytes of rows that the driver reads while it plans. It keeps them in memory until the next micro-batch."""
@@ -71,7 +71,7 @@ def _first_records(
     ranges: tuple[OffsetRange, ...],
     topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[pa.RecordBatch], bool]:
-    """Return the first records of the ranges, and True unless an error or a limit has ended the reading."""
+    """Return the first records of the ranges, and True unless an error or a limit ended the read early."""
     quick = replace(parsed, read_timeout_ms=AT_ONCE_S * 1000, data_loss_timeout_ms=0)
     deadline, size = time.monotonic() + AT_ONCE_S, 0
     found: list[pa.RecordBatch] = []

@@ -1,4 +1,4 @@
-"""Handlers of the APIs: a module for each API, or for a family of APIs."""
+"""Handlers of the APIs, with a module for each API or family of APIs."""
 
 from __future__ import annotations
 

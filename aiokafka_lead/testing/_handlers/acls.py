@@ -1,4 +1,4 @@
-"""ACLs, which are stored but not enforced; SASL logins; and the push of clients' metrics (KIP-714)."""
+"""ACLs (which are stored but not enforced), SASL logins, and the push of clients' metrics (KIP-714)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> S
     try:
         answer = authentication.step(request.auth_bytes)
     except SaslAuthenticationFailedError as error:
-        # Like a real broker: the connection is closed after the response.
+        # Like a real broker, close the connection after the response.
         context.engine.defer(context.connection.close)
         return SaslAuthenticateResponse(error_code=error.code, error_message=error.message)
     return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=authentication.lifetime_ms)
 
 
 def _about(context: RequestContext) -> dict[str, str]:
-    """Return the properties of this client by which subscriptions select clients."""
+    """Return the properties of this client that subscriptions use to select clients."""
     address, _, port = context.connection.peer.rpartition(":")
     name, version = context.connection.software
     return {

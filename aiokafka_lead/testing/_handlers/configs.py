@@ -65,7 +65,7 @@ class _Owner(Protocol):
     def get(self, name: str) -> str: ...
 
     def checked(self, overrides: Mapping[str, str]) -> Callable[[], None]:
-        """Return a function that replaces the owner's configs. Raises an error for invalid configs."""
+        """Return a function that replaces the owner's configs. Raises an error if they are invalid."""
         ...
 
 

@@ -231,7 +231,7 @@ def _find(context: RequestContext, kind: int, key: str) -> BrokerNode:
 
 
 def check_coordinator(context: RequestContext, kind: int, key: str) -> None:
-    """Raise NotCoordinatorError at any broker other than the key's coordinator."""
+    """Raise NotCoordinatorError unless this broker is the key's coordinator."""
     if kind == GROUP and not key:
         raise errors.InvalidGroupIdError("the group id must not be empty")
     if kind == TRANSACTION and not key:

@@ -110,7 +110,7 @@ def _view_by_name(context: RequestContext, stale: MetadataView | None, name: str
     if create and options.auto_create_topics and (registered := len(engine.state.registered())):
         with suppress(InvalidTopicError):  # a real broker does not report that the name collides with another topic
             engine.state.create_topic(name, options.num_partitions, min(options.replication_factor, registered), {})
-    # Like a real broker: metadata includes the new topic from the next request on.
+    # Like a real broker, include the new topic in the metadata only from the next request on.
     raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
 
 

@@ -1,7 +1,7 @@
-"""Writes in a transaction: the leader of a partition asks the coordinator before it appends (KIP-890).
+"""Writes in a transaction: a partition's leader asks the coordinator before it appends (KIP-890).
 
-Up to Produce 11 and TxnOffsetCommit 4, the request to the coordinator checks that the partition was added. From the
-next version on, it adds the partition. Java: ``ReplicaManager.handleProduceAppend``, ``AddPartitionsToTxnManager``.
+Up to Produce 11 and TxnOffsetCommit 4, the request to the coordinator checks that the partition has been added. From
+the next version on, it adds the partition. Java: ``ReplicaManager.handleProduceAppend``, ``AddPartitionsToTxnManager``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def written_partition(context: RequestContext, name: str, topic_id: UUID, index:
 
 
 def ask_for_partitions(context: RequestContext, request: ProduceRequest) -> Refused:
-    """Return the partitions of a Produce request that the coordinator refuses, each with its error."""
+    """Return the partitions of a Produce request that the coordinator refuses, with their errors."""
     assert request.transactional_id is not None
     asked: list[Partition] = []
     producers: set[tuple[int, int]] = set()

@@ -1,4 +1,4 @@
-"""The APIs that the embedded brokers serve, with their versions."""
+"""The APIs and versions that the embedded brokers serve."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from ..request_log import api_key_of
 
 _PRODUCE_MIN_ADVERTISED = 0
 """Lowest version of Produce in ApiVersions. Kafka 4 serves Produce from version 3 on, but advertises version 0, because
-librdkafka requires that (KAFKA-18659)."""
+librdkafka requires it (KAFKA-18659).
+"""
 
 _ZERO_LEVELS_FROM = 4
-"""First version of ApiVersions that has features with the lowest level 0, which old clients refuse (KAFKA-17011)."""
+"""First version of ApiVersions that lists features whose lowest level is 0, which old clients refuse (KAFKA-17011)."""
 
 
 class Apis:
@@ -45,7 +46,7 @@ class Apis:
     def range(self, api_key: int) -> tuple[int, int]:
         """Return the lowest and the highest version of an API.
 
-        For an API that is not served, the lowest version is above the highest.
+        If the API is not served, the lowest version is above the highest.
         """
         if api_key not in self._served:
             return 0, -1

@@ -16,7 +16,7 @@ _CONNECTION_NUMBERS = itertools.count(1)
 
 
 class BrokerServer:
-    """Listens for connections while the broker runs."""
+    """Listens for connections while the broker is running."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class BrokerServer:
         return (self.leads_to or self).connect(transport, peer)
 
     def connect(self, transport: Transport, peer: str) -> ServerConnection:
-        """Accept the connection of a client. Reset it immediately if the broker is not running."""
+        """Accept a client's connection. Reset it immediately if the broker is not running."""
         connection = ServerConnection(
             self._engine,
             self._handlers,

@@ -1,4 +1,4 @@
-"""Connection of a client to a broker: one request at a time, and responses in order."""
+"""A client's connection to a broker: one request at a time, and responses in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 _QUEUED_BYTES_MAX = 1_048_576
-"""Maximum size of pipelined requests that are read while a request is served."""
+"""Maximum size in bytes of pipelined requests that are read while a request is being served."""
 
 
 class Transport(Protocol):
@@ -66,7 +66,7 @@ class ServerConnection:
         self._queued_bytes = 0
         self._reading_paused = False
         self._writing_paused = False
-        # True while a request is processed or the connection is muted.
+        # True while a request is being processed or the connection is muted.
         self._busy = False
         self._pumping = False
         self._closed = False
@@ -99,23 +99,23 @@ class ServerConnection:
         self._pump()
 
     def connection_lost(self) -> None:
-        """Handle the end of the socket, which has happened or is about to happen."""
+        """Handle the end of the socket, whether it has happened or is about to."""
         if self._closed:
             return
         self._closed = True
         self._frames.clear()
         try:
-            # Pending responses are dropped first, so they cannot get data that the end of the connection releases.
+            # Drop pending responses first, so that they cannot get data that the end of the connection releases.
             if self._pending is not None:
                 pending, self._pending = self._pending, None
                 pending.give_up()
             self._on_closed(self)
         except Exception as error:
-            # Not raised: asyncio would only log the error, and on trio it would end the cluster immediately.
+            # Do not raise the error: asyncio would only log it, and on trio it would end the cluster immediately.
             self.engine.failed(error)
 
     def close(self) -> None:
-        """Close the connection after pending writes are sent."""
+        """Close the connection once pending writes have been sent."""
         if not self._closed:
             self._transport.close()
             self.connection_lost()
@@ -129,7 +129,7 @@ class ServerConnection:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Serve queued requests until one of them must wait."""
+        """Serve queued requests until one of them has to wait."""
         if self._pumping:
             return
         self._pumping = True
@@ -147,7 +147,7 @@ class ServerConnection:
             self._transport.resume_reading()
 
     def _receive(self, frame: bytes | bytearray) -> None:
-        """Begin to process a request."""
+        """Begin the processing of a request."""
         try:
             header = decode_request(frame)
         except UnsupportedRequestError as error:
@@ -187,14 +187,14 @@ class ServerConnection:
             self.refuse(UnsupportedVersionError(f"API {api_key} does not support version {version}"))
 
     def refuse(self, error: Exception) -> None:
-        """Close the connection, as a broker does after invalid data."""
+        """Close the connection, like a broker after invalid data."""
         self.engine.protocol_errors.append((self.node.node_id, self.peer, error))
         self.close()
 
     def fail(self, error: Exception) -> None:
         """Report an error of the embedded broker.
 
-        The connection is reset, and the error is raised at the end of the cluster's block.
+        The connection is reset. The error is raised at the end of the cluster's block.
         """
         self.engine.failed(error)
         self.abort()
@@ -247,9 +247,9 @@ class _Job:
         self.connection = connection
         self.frame = frame
         self.record = record
-        # All rules for this request. The handler applies rules for its parts; rules with ``after`` apply at the end.
+        # All rules for this request. The handler applies rules for its parts. Rules with ``after`` apply at the end.
         self.rules = rules
-        # The error for the response, with which the request is not processed.
+        # The error for the response. If it is set, the request is not processed.
         self.error_code: int | None = None
         self.throttle_ms = 0
         # Rules that replace the bytes of the response.
@@ -287,7 +287,7 @@ class _Job:
             self.connection.resume()
 
     def _run_released(self) -> None:
-        """Process a request that was held. Its client may have disconnected."""
+        """Process a held request. Its client may have disconnected."""
         self._run()
         self.connection.resume()
 

@@ -1,4 +1,4 @@
-"""Argument of a handler, and the results that a handler may return."""
+"""The argument of handlers, and the results that they may return."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Pending:
 
 
 class Connection(Protocol):
-    """The connection of a request, in the view of a handler."""
+    """The connection of a request, as seen by a handler."""
 
     @property
     def node(self) -> BrokerNode: ...
@@ -74,7 +74,7 @@ class Connection(Protocol):
     """Name and version of the client's software (KIP-511). Both are empty if the client has not sent them."""
 
     def close(self) -> None:
-        """Close the connection after pending writes are sent."""
+        """Close the connection once pending writes have been sent."""
 
 
 class RequestContext:
@@ -88,7 +88,8 @@ class RequestContext:
         self.node = connection.node
         self.api_version = frame.version
         self.client_id = frame.client_id
-        # Faults for single topics or partitions. Each is evaluated once: True if it applies to this request.
+        # Faults for single topics or partitions. Each is evaluated once. The value is True if it applies to this
+        # request.
         self._rules = rules
         self._struck: dict[int, bool] = {}
 

@@ -1,4 +1,4 @@
-"""Parts that all embedded brokers share: the state, the timers, the faults, and the log of requests."""
+"""Parts shared by all embedded brokers: the state, the timers, the faults, and the log of requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class BrokerOptions:
-    """Options that all brokers of the cluster share."""
+    """Options shared by all brokers of the cluster."""
 
     auto_create_topics: bool = True
     num_partitions: int = 1
@@ -46,7 +46,7 @@ class BrokerOptions:
 
 @dataclass
 class StaleMetadata:
-    """Old metadata, and the number of further responses that contain it."""
+    """Outdated metadata, and the number of further responses that contain it."""
 
     view: MetadataView
     broker: int | None
@@ -54,7 +54,7 @@ class StaleMetadata:
 
 
 class Engine:
-    """State of all embedded brokers, which passes requests to their handlers."""
+    """State of all embedded brokers. Passes requests to their handlers."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Engine:
 
     @staticmethod
     def now_ms() -> int:
-        """Return the wall-clock time in milliseconds, for timestamps."""
+        """Return the wall-clock time in milliseconds since 1970, for timestamps."""
         return time.time_ns() // 1_000_000
 
     def failed(self, error: Exception) -> None:
@@ -115,7 +115,7 @@ class Engine:
         self.failures.append(error)
 
     def move_coordinator(self, kind: int, key: str, to: int | None) -> int:
-        """Move a group or a transactional id to another broker, with all ids in its slot, and return the broker."""
+        """Move a group or a transactional id, with all ids in its slot, to another broker. Return the broker."""
         broker = self.state.coordinators.move(kind, key, to)
         slot = slot_of(key)
         if kind == TRANSACTION:

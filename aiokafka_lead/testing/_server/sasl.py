@@ -1,4 +1,4 @@
-"""Server's side of SASL: PLAIN (RFC 4616), SCRAM (RFC 5802) and OAUTHBEARER (RFC 7628)."""
+"""The server's side of SASL: PLAIN (RFC 4616), SCRAM (RFC 5802) and OAUTHBEARER (RFC 7628)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class DelegationToken(NamedTuple):
     owner: str
     token_id: str
     hmac: str
-    """HMAC in base64, as clients use it."""
+    """HMAC in base64, as used by clients."""
 
 
 naming.show_in("aiokafka_lead.testing.controls", DelegationToken)
 
 
 class ScramExchange:
-    """Server's side of one authentication with SCRAM."""
+    """The server's side of one authentication with SCRAM."""
 
     ends_at = math.inf
 
@@ -71,7 +71,7 @@ class ScramExchange:
         return self._server_first, None
 
     def _known(self, bare: bytes, encoded: bytes) -> tuple[str, str | None]:
-        """Return the user and the password or, for a delegation token, its owner and its HMAC."""
+        """Return the user and password or, for a delegation token, the owner and HMAC."""
         name = encoded.decode(errors="replace").replace("=2C", ",").replace("=3D", "=")
         if b"tokenauth=true" not in bare.split(b","):
             return name, self._users.get(name)
@@ -150,7 +150,7 @@ class _Exchange(Protocol):
         ...
 
     def step(self, message: bytes) -> tuple[bytes, str | None]:
-        """Return the answer to a client's message, and the user once known."""
+        """Return the response to a client's message, and the user once known."""
         ...
 
 
@@ -185,7 +185,7 @@ class Authentication:
         self._exchange = exchanges[mechanism]()
 
     def step(self, message: bytes) -> bytes:
-        """Answer a message of the mechanism. Raises SaslAuthenticationFailedError."""
+        """Return the response to a message of the mechanism. Raises SaslAuthenticationFailedError."""
         if self._exchange is None:
             raise SaslAuthenticationFailedError("SaslAuthenticate was received before SaslHandshake")
         answer, user = self._exchange.step(message)

@@ -1,6 +1,6 @@
 """Sockets of connections: asyncio protocols, which are fast, and anyio streams on other event loops.
 
-Both deliver frames to a `ServerConnection` and send its output, without a task per request.
+Both pass frames to a `ServerConnection` and send its output, without a task per request.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SCRATCH_BYTES = 65_536
 
 
 class FrameReader:
-    """Collects incoming bytes and splits them into frames, without I/O.
+    """Splits incoming bytes into frames, without I/O.
 
     Fill part of `buffer`, and pass the number of bytes to `advance`. Small frames are copied from a scratch buffer. A
-    frame that does not fit there is read into a buffer of its exact size. No two returned frames share memory.
+    frame that does not fit into it is read into a buffer of its exact size. Returned frames never share memory.
     """
 
     __slots__ = ("_filled", "_large", "_large_filled", "_max_bytes", "_scratch")
@@ -85,7 +85,7 @@ class FrameReader:
         return frames
 
     def feed(self, data: bytes) -> list[bytes | bytearray]:
-        """Process bytes in a separate buffer, as `advance` does."""
+        """Process bytes in a separate buffer, like `advance`."""
         frames: list[bytes | bytearray] = []
         view = memoryview(data)
         while view:
@@ -98,21 +98,21 @@ class FrameReader:
 
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-"""SO_LINGER with time 0: closing sends a reset, as a killed process does."""
+"""SO_LINGER with time 0, with which closing sends a reset, as if the process had been killed."""
 
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError)
 """Errors that mean that the client has closed the connection. With TLS, a send may also raise EndOfStream."""
 
 _HIGH_WATER_BYTES = 1_048_576
-"""Maximum unsent bytes for a client. Beyond it, the requests of the client are not served."""
+"""Maximum number of unsent bytes for a client. If there are more, the client's requests are not served."""
 
 _ACCEPT_PAUSE_S = 1.0
-"""Pause in accepting after the operating system had no free file descriptor (as in asyncio's server)."""
+"""Seconds without accepting after the operating system had no free file descriptor (as in asyncio's server)."""
 
 _TLS_HANDSHAKE_S = 30.0
 
 _CLOSE_ROUNDS = 10
-"""Maximum number of loop iterations to wait until asyncio has closed a socket, which takes one or two."""
+"""Maximum number of loop iterations to wait for asyncio to close a socket, which takes one or two."""
 
 _CLOSE_S = 1.0
 """The same limit in seconds."""
@@ -149,13 +149,13 @@ class Listener:
         self._ended = anyio.Event()
 
     async def serve(self) -> None:
-        """Accept connections until closed or cancelled. Then the listening sockets are closed."""
+        """Accept connections until closed or cancelled, and then close the listening sockets."""
         try:
             with self._scope:
                 async with anyio.create_task_group() as arrivals:
                     await self._admission.accept(self._sockets, arrivals)
         finally:
-            # Set here, because asyncio's Task.cancel may interrupt tasks that wait in close().
+            # Set this here, because asyncio's Task.cancel may interrupt tasks that wait in close().
             with anyio.CancelScope(shield=True):
                 await self._sockets.aclose()
             self._ended.set()
@@ -169,8 +169,8 @@ class Listener:
 class _Admission:
     """Accepts sockets and turns them into connections.
 
-    An accepted socket belongs to a task, which closes the socket if it is cancelled. Until the connection is set up,
-    including TLS, that is a task in ``arrivals``, and afterwards a task in ``task_group``.
+    An accepted socket belongs to a task, which closes the socket if it is cancelled. This is a task in ``arrivals``
+    until the connection is set up, including TLS, and then a task in ``task_group``.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ _SHORT = {
 
 
 def _subject(certificate: Any) -> str | None:
-    """Return the subject of the client's certificate as a principal (RFC 2253); None without a certificate."""
+    """Return the subject of the client's certificate as a principal (RFC 2253), or None without a certificate."""
     if not certificate:
         return None
     names = [name for part in certificate["subject"] for name in part]
@@ -229,14 +229,14 @@ class _SocketAdmission(_Admission):
             arrivals.start_soon(self._accept, listener.extra(anyio.abc.SocketAttribute.raw_socket), arrivals)
 
     async def _accept(self, listening: socket.socket, arrivals: anyio.abc.TaskGroup) -> None:
-        # Not with the loop's sock_accept, which loses a socket that it accepts while it is cancelled.
+        # Do not use the loop's sock_accept, which loses a socket that it accepts while being cancelled.
         while True:
             await anyio.wait_readable(listening)
             try:
                 accepted, _ = listening.accept()
             except (BlockingIOError, ConnectionError):  # the client has disconnected again
                 continue
-            except OSError:  # no free file descriptors: clients wait until some are free
+            except OSError:  # no free file descriptors, so clients wait until some are free
                 await anyio.sleep(_ACCEPT_PAUSE_S)
             else:
                 accepted.setblocking(False)
@@ -256,7 +256,7 @@ class _SocketAdmission(_Admission):
         except BaseException as error:
             with anyio.CancelScope(shield=True):
                 await _wait_closed(accepted)
-            if not isinstance(error, OSError):  # the client has disconnected, or does not speak TLS
+            if not isinstance(error, OSError):  # the client has disconnected or does not speak TLS
                 raise
         else:
             self._task_group.start_soon(protocol.run)
@@ -336,7 +336,7 @@ class _AsyncioTransport:
         if len(chunks) == 1:
             self._transport.write(chunks[0])
         else:
-            # Not writelines, which does not pause writing before CPython 3.12.9 and 3.13.2 (gh-127655).
+            # Do not use writelines, which does not pause writing before CPython 3.12.9 and 3.13.2 (gh-127655).
             self._transport.write(b"".join(chunks))
 
     def abort(self) -> None:
@@ -365,14 +365,14 @@ class _StreamAdmission(_Admission):
             except BaseException as error:
                 with anyio.CancelScope(shield=True):
                     await anyio.aclose_forcefully(accepted)
-                if not isinstance(error, Exception):  # the client has disconnected, or does not speak TLS
+                if not isinstance(error, Exception):  # the client has disconnected or does not speak TLS
                     raise
                 return
         self._task_group.start_soon(_StreamTransport(stream).serve, self._connect, self._options.max_frame_bytes)
 
 
 class _StreamTransport:
-    """Transport for a stream, with two tasks: one reads and serves requests, the other sends written bytes."""
+    """Transport for a stream, with one task that reads and serves requests, and another that sends written bytes."""
 
     def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream

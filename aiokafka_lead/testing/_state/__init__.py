@@ -1,1 +1,1 @@
-"""The embedded cluster's state machine: no sockets, no clock, no tasks. Time is passed as an argument."""
+"""The embedded cluster's state machine, without sockets, clock and tasks. Time is passed as an argument."""

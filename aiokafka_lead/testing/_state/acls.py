@@ -24,7 +24,7 @@ GROUP_OPERATIONS = _bits(3, 6, 8, 10, 11)
 
 
 class Rule(NamedTuple):
-    """An access control rule. Enumerations are the protocol's numbers."""
+    """An access control rule. Enumerations are numbers, as in the protocol."""
 
     resource_type: int
     name: str
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
 
 
 class RuleFilter(NamedTuple):
-    """A filter of access control rules. None matches any text."""
+    """A filter of access control rules. The value None matches any text."""
 
     resource_type: int
     name: str | None
@@ -70,7 +70,7 @@ class RuleFilter(NamedTuple):
 
 
 class Acls:
-    """All access control rules of the cluster, each once."""
+    """All access control rules of the cluster, without duplicates."""
 
     def __init__(self) -> None:
         self._rules: dict[Rule, None] = {}

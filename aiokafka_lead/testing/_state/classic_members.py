@@ -1,7 +1,7 @@
 """Members of the classic protocol in a group of the new protocol (KIP-848).
 
 JoinGroup and SyncGroup act as heartbeats there. The response to a heartbeat makes a member join again, and the member
-then learns of partitions that it must give up or that it gets.
+then learns which partitions it must give up or receives.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ClassicMembers:
         self._cluster = cluster
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """Handle a member that joins or joins again. Raises an error, or calls ``reply`` immediately."""
+        """Handle a member that joins or rejoins. Raises an error, or calls ``reply`` immediately."""
         self._check_protocols(request)
         if not request.member_id and request.instance_id is None and request.known_id_required:
             reply(JoinResult(str(uuid4()), MemberIdRequiredError()))
@@ -137,7 +137,7 @@ class ClassicMembers:
         assignments: dict[str, bytes],
         reply: Callable[[SyncResult], None],
     ) -> None:
-        """Return the assignment of a member. The assignments that it sends for other members are ignored."""
+        """Return a member's assignment. Assignments that the member sends for other members are ignored."""
         member, joined = self._checked(member_id, instance_id, generation)
         chosen, metadata = joined.protocols[0]
         if protocol_type not in (None, PROTOCOL_TYPE) or protocol not in (None, chosen):

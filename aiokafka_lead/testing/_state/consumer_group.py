@@ -67,7 +67,7 @@ class ConsumerGroup:
         # Called when the last member of the new protocol has left and other members remain.
         self._only_classic_left = only_classic_left
         self.epoch = 1
-        # The epoch of the target assignment.
+        # Epoch of the target assignment.
         self.target_epoch = 0
         self.target: dict[str, frozenset[Slot]] = {}
         self.members: dict[str, ConsumerMember] = {}
@@ -81,7 +81,7 @@ class ConsumerGroup:
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat(self, beat: Beat) -> BeatResult:
-        """Process a heartbeat, with which a member joins, stays, leaves or reports changes.
+        """Process a heartbeat, by which a member joins, stays, leaves or reports changes.
 
         Raises the errors of the response.
         """
@@ -135,7 +135,7 @@ class ConsumerGroup:
         return self.members.get(self.static.get(instance_id, ""))
 
     def known_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
-        """Return a member; raise UnknownMemberIdError and FencedInstanceIdError."""
+        """Return a member. Raises UnknownMemberIdError and FencedInstanceIdError."""
         if instance_id is not None:
             static = self.static_member(instance_id)
             if static is None:
@@ -152,7 +152,8 @@ class ConsumerGroup:
         if beat.epoch > member.epoch:
             raise FencedMemberEpochError(f"member {beat.member_id} is at epoch {member.epoch}, not yet at {beat.epoch}")
         if beat.epoch < member.epoch:
-            # The response with the new epoch may have been lost, and then the member has only its earlier partitions.
+            # The response with the new epoch may have been lost, in which case the member has only its earlier
+            # partitions.
             only_old = beat.owned is not None and beat.owned <= member.assigned.keys()
             if beat.epoch != member.previous_epoch or not only_old:
                 raise FencedMemberEpochError(
@@ -190,7 +191,7 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """Name of the assignor that most members request. The default on a tie, or if no member requests one."""
+        """Name of the assignor that most members request, or the default on a tie or if no member requests one."""
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return max(votes, key=lambda name: (votes[name], name == DEFAULT_ASSIGNOR), default=DEFAULT_ASSIGNOR)
 
@@ -228,7 +229,7 @@ class ConsumerGroup:
         return any(map(self._is_held, missing))
 
     def _is_held(self, slot: Slot) -> bool:
-        """Return True if a member owns the partition, or has not given it up yet."""
+        """Return True if a member owns the partition or has not given it up yet."""
         return any(slot in each.assigned or slot in each.revoking for each in self.members.values())
 
     # --- commits -----------------------------------------------------------------------------------------------------
@@ -238,7 +239,7 @@ class ConsumerGroup:
     ) -> Callable[[Key], None] | None:
         """Raise an error if the member may not commit offsets of the group.
 
-        If this depends on the partition, return a check to call with each partition.
+        If the decision depends on the partition, returns a function that checks a partition.
         """
         if epoch < 0 and not self.members:
             return None
@@ -274,7 +275,7 @@ class ConsumerGroup:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def heard_of(self, member: ConsumerMember, session_timeout_ms: int) -> None:
-        """Restart the session of a member. The timer is not moved; it checks the deadline when it fires."""
+        """Restart the session of a member. The timer is not moved, because it checks the deadline when it fires."""
         member.deadline = self.clock.now() + session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self.clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -289,7 +290,7 @@ class ConsumerGroup:
             self.remove(member)
 
     def _watch_revocation(self, member: ConsumerMember) -> None:
-        """Set the rebalance timer of a member, which removes the member if it does not give up its partitions."""
+        """Set a member's rebalance timer, which removes the member if it does not give up its partitions."""
         if member.classic is not None or member.state is not MemberState.UNREVOKED:
             if member.rebalance_timer is not None:
                 member.rebalance_timer.cancel()
@@ -299,7 +300,7 @@ class ConsumerGroup:
             member.rebalance_timer = self.clock.call_at(when, lambda: self.remove(member))
 
     def remove(self, member: ConsumerMember) -> None:
-        """Remove a member that left or timed out. The group gets a new epoch."""
+        """Remove a member that has left or timed out. The group gets a new epoch."""
         if self.members.get(member.member_id) is not member:
             return
         del self.members[member.member_id]
@@ -322,6 +323,6 @@ class ConsumerGroup:
             self.heard_of(member, timeout_ms)
 
     def close(self) -> None:
-        """Cancel every timer, because the group is deleted, or becomes a classic group."""
+        """Cancel every timer, because the group is being deleted or becomes a classic group."""
         for member in self.members.values():
             member.cancel_timers()

@@ -14,17 +14,17 @@ from .clock import TimerHandle
 from .members import JoinRequest
 
 LEAVES = -1
-"""Member epoch of a heartbeat with which a member leaves the group."""
+"""Member epoch of a heartbeat that leaves the group."""
 
 LEAVES_FOR_A_WHILE = -2
-"""Member epoch with which a static member leaves but keeps its partitions until its session expires."""
+"""Member epoch of a heartbeat by which a static member leaves but keeps its partitions until its session expires."""
 
 Slot = tuple[UUID, int]
 """A topic's id and a partition."""
 
 
 class Beat(NamedTuple):
-    """A heartbeat. A field that is absent is None. If ``owned`` is present, it has all partitions of the member."""
+    """A heartbeat. Absent fields are None. If ``owned`` is present, it contains all partitions of the member."""
 
     member_id: str
     epoch: int
@@ -48,13 +48,13 @@ class BeatResult(NamedTuple):
 
 
 class MemberState(Enum):
-    """Progress of a member towards its target assignment."""
+    """A member's progress towards its target assignment."""
 
     STABLE = auto()
     UNREVOKED = auto()
     """The member must first give up partitions."""
     UNRELEASED = auto()
-    """The member waits for partitions that other members own."""
+    """The member is waiting for partitions that other members own."""
 
 
 class ConsumerMember:
@@ -100,7 +100,7 @@ class ConsumerMember:
         self.epoch = 0
         self.previous_epoch = 0
         self.state = MemberState.STABLE
-        # Partitions with the epoch of their assignment, from which on commits are accepted (KIP-1251).
+        # Partitions with the epoch of their assignment, from which commits are accepted (KIP-1251).
         self.assigned: dict[Slot, int] = {}
         self.revoking: frozenset[Slot] = frozenset()
         # Its join request, if it uses the classic protocol.
@@ -108,7 +108,7 @@ class ConsumerMember:
         # End of its session without a further request, and the timer that checks it.
         self.deadline = float("inf")
         self.session_timer: TimerHandle | None = None
-        # Limits the time to give up partitions and, for classic members, the time to join again and to sync.
+        # Limits the time for giving up partitions and, for classic members, for rejoining and syncing.
         self.rebalance_timer: TimerHandle | None = None
         self.join_timer: TimerHandle | None = None
         self.sync_timer: TimerHandle | None = None
@@ -120,7 +120,7 @@ class ConsumerMember:
         self.state, self.assigned, self.revoking = old.state, old.assigned, old.revoking
 
     def update(self, beat: Beat) -> bool:
-        """Store the data of a heartbeat; return True if the subscription changed."""
+        """Store the data of a heartbeat. Return True if the subscription has changed."""
         before = self.topics, self.pattern
         self.client_id, self.client_host = beat.client_id, beat.client_host
         self.classic = None
@@ -150,7 +150,7 @@ class ConsumerMember:
     ) -> None:
         """Move one step towards the target: first give up partitions, then get free partitions.
 
-        ``owned`` has the partitions that the member has reported.
+        ``owned`` contains the partitions that the member has reported.
         """
         if self.is_reconciled(target_epoch):
             return
@@ -179,7 +179,7 @@ class ConsumerMember:
 
 
 class Candidate(NamedTuple):
-    """A member in the view of a server-side assignor."""
+    """A member, as seen by a server-side assignor."""
 
     member_id: str
     instance_id: str | None

@@ -10,7 +10,7 @@ from ...errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, Inv
 from .topics import Partition
 
 FINAL_EPOCH = -1
-"""Epoch of a request that closes its session, or uses none."""
+"""Epoch of a request that closes its session or uses none."""
 
 INITIAL_EPOCH = 0
 """Epoch of a request that opens a new session."""
@@ -56,7 +56,7 @@ class SessionPartition:
         self.last_fetched_epoch = last_fetched_epoch
         # The partition itself, once found.
         self.target: Partition | None = None
-        # The session of this partition, and the partition that notifies it of changes.
+        # The session of this partition, and the partition that notifies the session of changes.
         self.session: FetchSession | None = None
         self.watched: Partition | None = None
         # High watermark and log start of the last response. -1 means none.
@@ -85,9 +85,9 @@ class SessionPartition:
             self.session.stir(self, appended_bytes)
 
     def is_quiet(self, node_id: int, *, committed_only: bool) -> bool:
-        """Return True if the leader certainly has no records and no change to report about this partition.
+        """Return True if the leader certainly has neither records nor changes to report for this partition.
 
-        Most partitions of a large session are quiet most of the time, and need no closer examination.
+        Most partitions of a large session are quiet most of the time and need no closer examination.
         """
         target = self.target
         if target is None or target.topic.deleted or target.leader_id != node_id or target.resignation is not None:
@@ -104,7 +104,7 @@ class SessionPartition:
     def is_news(self, error_code: int, high_watermark: int, start_offset: int) -> bool:
         """Return True if a response without records has new information, and remember that it was sent.
 
-        After an error, the next response of the partition is always sent, to report the end of the error.
+        After an error, the partition's next response is always sent, to report the end of the error.
         """
         changed = (
             error_code != 0 or high_watermark != self.told_high_watermark or start_offset != self.told_start_offset
@@ -127,9 +127,9 @@ class FetchSession:
 
     def __init__(self, session_id: int, *, uses_topic_ids: bool, now: float) -> None:
         self.session_id = session_id
-        # The epoch that the next request must carry.
+        # Epoch that the next request must have.
         self.epoch = 1
-        # In the order in which they are served. A partition that got records moves to the end.
+        # In the order in which they are served. A partition that has sent records moves to the end.
         self.partitions: dict[PartitionKey, SessionPartition] = {}
         self.uses_topic_ids = uses_topic_ids
         self.used_at = now
@@ -137,11 +137,11 @@ class FetchSession:
         self.loud: dict[PartitionKey, SessionPartition] = {}
         # Time of the next examination of all partitions.
         self.whole_look_at = now
-        # Called by changes of partitions, while a fetch of this session waits.
+        # Called when partitions change while a fetch of this session is waiting.
         self.waiting: Callable[[int], None] | None = None
 
     def to_look_at(self, now: float) -> list[SessionPartition]:
-        """Return the partitions that a fetch must examine now."""
+        """Return the partitions that a fetch has to examine now."""
         if now < self.whole_look_at:
             return list(self.loud.values())
         self.whole_look_at = now + WHOLE_LOOK_EVERY_S
@@ -179,14 +179,17 @@ class FetchSession:
                 gone.session = None
 
     def move_to_end(self, partition: SessionPartition) -> None:
-        """Move a partition that got records to the end, so that other partitions are served first next time."""
+        """Move a partition whose records were sent to the end, so that other partitions come first next time."""
         for partitions in (self.partitions, self.loud):
             if partitions.pop(partition.key, None) is not None:
                 partitions[partition.key] = partition
 
 
 class FetchSessions:
-    """The fetch sessions of a broker. Beyond ``slots`` sessions, the one idle for the longest time is evicted."""
+    """The fetch sessions of a broker.
+
+    If there are more than ``slots`` sessions, the longest-idle session is evicted.
+    """
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -197,7 +200,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def clear(self) -> None:
-        """Forget all sessions, as a broker does when it restarts."""
+        """Forget all sessions, like a restarting broker."""
         for session_id in list(self._sessions):
             self.close(session_id)
 

@@ -1,7 +1,7 @@
 """A classic consumer group (Java: ``ClassicGroup``, ``GroupMetadataManager``).
 
-JoinGroup and SyncGroup are answered later, with the function that is passed together with the request. A generation
-starts when every member has joined, or when the rebalance timeout has passed.
+JoinGroup and SyncGroup are answered later, through the function that is passed with the request. A generation starts
+once every member has joined or the rebalance timeout has passed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from .members import GroupOptions, GroupState, JoinRequest, JoinResult, Member, 
 class Group:
     """A group's members and its state.
 
-    Invariant: EMPTY has no members; in every other state, ``leader`` is a member once a generation has begun.
+    Invariant: In state EMPTY, there are no members. In every other state, ``leader`` is a member once a generation has
+    begun.
     """
 
     def __init__(self, group_id: str, clock: Clock, options: GroupOptions) -> None:
@@ -46,13 +47,13 @@ class Group:
         self._promised: dict[str, TimerHandle] = {}
         # Timer that ends the wait for JoinGroup or SyncGroup.
         self._phase_timer: TimerHandle | None = None
-        # A new group waits this long for more members.
+        # Time for which a new group waits for more members.
         self._opens_at = 0.0
 
     # --- joining -----------------------------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """Handle a member that joins or joins again.
+        """Handle a member that joins or rejoins.
 
         Raises an error, or calls ``reply``, possibly later.
         """
@@ -108,7 +109,7 @@ class Group:
         unchanged = member.request.protocols == request.protocols
         self._heard_of(member)
         if self.state is GroupState.COMPLETING and unchanged:
-            # The response was lost, and the generation that the member has joined has begun.
+            # The response was lost, and the generation that the member joined has begun.
             reply(self._joined(member, tell_members=member.member_id == self.leader))
             return
         if self.state is GroupState.STABLE and unchanged and member.member_id != self.leader:
@@ -120,7 +121,7 @@ class Group:
         self._prepare_rebalance()
 
     def _replace_static(self, member_id: str, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """Handle a static member that returned without its id. It gets a new id, and the old id is fenced."""
+        """Handle a static member that has returned without its id. It gets a new id, and the old id is fenced."""
         assert request.instance_id is not None
         old = self.members.pop(self.static[request.instance_id])
         fenced = FencedInstanceIdError(f"instance id {request.instance_id} has joined again")
@@ -135,8 +136,8 @@ class Group:
             self.leader = member_id
         self._heard_of(member)
         if self.state is GroupState.STABLE and self._select_protocol() == self.protocol:
-            # The other members are not affected, so the leader must not assign again. A leader whose version cannot
-            # skip the assignment gets its own previous id as the id of the leader.
+            # The other members are unaffected, so the leader must not assign again. A leader whose version cannot skip
+            # the assignment gets its own previous id as the id of the leader.
             result = self._joined(member, tell_members=was_leader and request.may_skip)
             if was_leader:
                 result = result._replace(
@@ -177,7 +178,7 @@ class Group:
         self._maybe_complete_join()
 
     def _start_phase(self, timed_out: Callable[[], None]) -> None:
-        """Start a phase that lasts at most as long as the longest timeout of a member."""
+        """Start a phase that lasts at most as long as the members' longest timeout."""
         if self._phase_timer is not None:
             self._phase_timer.cancel()
         timeout_ms = max((member.request.rebalance_timeout_ms for member in self.members.values()), default=0)
@@ -190,7 +191,7 @@ class Group:
             self._begin_generation()
 
     def _join_timed_out(self) -> None:
-        """Remove members that have not joined again, except static members, which stay until their session expires."""
+        """Remove members that have not rejoined. Static members stay until their session expires."""
         for member in list(self.members.values()):
             if member.reply_join is None and member.request.instance_id is None:
                 self._drop(member)
@@ -246,7 +247,7 @@ class Group:
         assignments: dict[str, bytes],
         reply: Callable[[SyncResult], None],
     ) -> None:
-        """Handle a request for an assignment. The request of the leader has all assignments.
+        """Handle a request for an assignment. The leader's request contains all assignments.
 
         Raises an error, or calls ``reply``, possibly later.
         """
@@ -300,7 +301,7 @@ class Group:
             raise RebalanceInProgressError()
 
     def check_commit(self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool) -> None:
-        """Raise an error if a member, or a client that is not a member, may not commit offsets now."""
+        """Raise an error if a member, or a client that is not a member, may not commit offsets at present."""
         if generation < 0 and not self.members:
             return
         if generation < 0 and not member_id and instance_id is None:
@@ -343,7 +344,7 @@ class Group:
         return member
 
     def _heard_of(self, member: Member) -> None:
-        """Restart the session of a member. The timer is not moved; it checks the deadline when it fires."""
+        """Restart the session of a member. The timer is not moved, because it checks the deadline when it fires."""
         member.deadline = self._clock.now() + member.request.session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -354,7 +355,7 @@ class Group:
             return
         now = self._clock.now()
         if member.reply_join is not None or member.reply_sync is not None:
-            # The member waits for an answer, and sends no heartbeats meanwhile.
+            # The member is waiting for a response, and sends no heartbeats.
             self._heard_of(member)
         elif now < member.deadline:
             member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -384,7 +385,7 @@ class Group:
             self._prepare_rebalance()
 
     def coordinator_moved(self, error: BrokerError) -> None:
-        """Answer waiting members with an error that sends them to the new coordinator; sessions restart there."""
+        """Answer waiting members with an error that sends them to the new coordinator, where sessions restart."""
         self.answer_all(error)
         for member in self.members.values():
             self._heard_of(member)
@@ -396,7 +397,7 @@ class Group:
             member.answer_sync(SyncResult(error))
 
     def take_over(self, generation: int, protocol_type: str, members: Iterable[tuple[str, JoinRequest, bytes]]) -> None:
-        """Take over the members of a group of the new protocol with their assignments, and make them join again."""
+        """Take over the members of a group of the new protocol with their assignments, and make them rejoin."""
         self.generation, self.protocol_type, self.state = generation, protocol_type, GroupState.STABLE
         for member_id, request, assignment in members:
             member = self.members[member_id] = Member(member_id, request)
@@ -409,7 +410,7 @@ class Group:
         self._prepare_rebalance()
 
     def close(self) -> None:
-        """Cancel every timer, because the group is deleted, or continues under another protocol."""
+        """Cancel every timer, because the group is being deleted or continues under another protocol."""
         for member in self.members.values():
             self._stop_session(member)
         for timer in self._promised.values():

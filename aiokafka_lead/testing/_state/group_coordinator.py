@@ -1,4 +1,4 @@
-"""All groups of the cluster: consumers of either protocol (KIP-848), and share groups (KIP-932)."""
+"""All groups of the cluster: consumer groups of either protocol (KIP-848), and share groups (KIP-932)."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ class ClassicApi(Protocol):
 class GroupCoordinator:
     """Groups by id.
 
-    A group begins to exist with its first member or offset, and exists as long as it has members or offsets. Invariant:
-    no id is in two of ``groups``, ``consumers`` and ``shares``.
+    A group is created with its first member or offset, and exists while it has members or offsets. Invariant: no id is
+    in two of ``groups``, ``consumers`` and ``shares``.
     """
 
     def __init__(self, clock: Clock, options: GroupOptions, cluster: ClusterState) -> None:
@@ -206,7 +206,7 @@ class GroupCoordinator:
     ) -> Callable[[Key], None] | None:
         """Raise an error if the member may not commit offsets of the group.
 
-        If this depends on the partition, return a check to call with each partition.
+        If the decision depends on the partition, returns a function that checks a partition.
         """
         if group_id in self.shares:
             raise errors.GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
@@ -251,7 +251,7 @@ class GroupCoordinator:
         self.offsets.delete_group(group_id)
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Delete the committed offsets of a topic."""
+        """Delete the committed offsets of a deleted topic."""
         self.offsets.delete_topic(topic.name)
         self.share_states.delete_topic(topic.topic_id)
 

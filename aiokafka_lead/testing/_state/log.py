@@ -1,7 +1,7 @@
-"""Log of a partition: whole batches in memory, offsets, leader epochs, producers, transactions.
+"""A partition's log: whole batches in memory, offsets, leader epochs, producers, transactions.
 
 All replicas of a partition share one log. Replication is therefore instant, and the high watermark is the end of the
-log. `PartitionLog.truncate` simulates the loss of records that were not replicated.
+log. `PartitionLog.truncate` simulates the loss of unreplicated records.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOWHERE = OffsetAt(-1, -1, -1)
 class PartitionLog:
     """Appends and reads batches, and answers queries. Offsets outside the log raise OffsetOutOfRangeError.
 
-    Invariants: ``_last_offsets[i] == batches[i].last_offset``, and they increase; ``start_offset <= end_offset``.
+    Invariants: ``_last_offsets[i] == batches[i].last_offset``, and they increase. ``start_offset <= end_offset``.
     """
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class PartitionLog:
         """Return whole batches, beginning with the batch that contains ``offset``, and their total size in bytes.
 
         The size is at most ``max_bytes``, but with ``at_least_one``, the first batch is included even if it is larger
-        (KIP-74). With ``committed_only``, batches from the last stable offset on are left out.
+        (KIP-74). With ``committed_only``, batches from the last stable offset on are omitted.
         """
         batches, size = self.stored(offset, max_bytes, committed_only=committed_only, at_least_one=at_least_one)
         return [batch.data for batch in batches], size
@@ -174,7 +174,7 @@ class PartitionLog:
         return [txn for txn in self.aborted if txn.last_offset >= offset and txn.first_offset < up_to]
 
     def next_offset_after(self, offset: int, batch_count: int) -> int:
-        """Return the offset after ``batch_count`` batches that were read from ``offset``."""
+        """Return the offset after ``batch_count`` batches read from ``offset``."""
         return self._last_offsets[bisect_left(self._last_offsets, offset) + batch_count - 1] + 1
 
     def epoch_at(self, offset: int) -> int:
@@ -183,7 +183,7 @@ class PartitionLog:
         return self.epochs[index - 1][0] if index else -1
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest epoch up to ``epoch``, and its end offset (KIP-101, KIP-320); (-1, -1) if it is unknown.
+        """Return the largest epoch up to ``epoch``, and its end offset (KIP-101, KIP-320), or (-1, -1) if unknown.
 
         Java: ``LeaderEpochFileCache.endOffsetFor``.
         """
@@ -222,7 +222,7 @@ class PartitionLog:
         return NOWHERE if found is None else OffsetAt(*found, newest.leader_epoch)
 
     def delete_before(self, offset: int) -> None:
-        """Move the start of the log (DeleteRecords, retention), and delete batches that are wholly before it."""
+        """Move the start of the log (DeleteRecords, retention), and delete batches that lie wholly before it."""
         if offset < 0 or offset > self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is outside {self.start_offset}..{self.end_offset}")
         if offset <= self.start_offset:
@@ -234,7 +234,7 @@ class PartitionLog:
         self.epochs = [(epoch, offset), *(entry for entry in self.epochs if entry[1] > offset)]
 
     def retain_bytes(self, max_bytes: int, segment_bytes: int) -> None:
-        """Delete the oldest batches when the log exceeds its retention by the size of a segment (retention.bytes)."""
+        """Delete the oldest batches if the log exceeds its retention (retention.bytes) by the size of a segment."""
         excess = self.size_bytes - max_bytes
         if excess < segment_bytes:
             return

@@ -1,4 +1,4 @@
-"""A group's members: their requests, the answers, and their state."""
+"""A group's members: their requests, the responses, and their state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GroupState(Enum):
 
 
 class MemberInfo(NamedTuple):
-    """A member in the view of the group's leader."""
+    """A member, as seen by the group's leader."""
 
     member_id: str
     instance_id: str | None
@@ -55,7 +55,7 @@ class SyncResult(NamedTuple):
 class JoinRequest(NamedTuple):
     """A member's request to join a group.
 
-    ``known_id_required`` and ``may_skip`` follow from the version of the request.
+    ``known_id_required`` and ``may_skip`` depend on the version of the request.
     """
 
     member_id: str
@@ -103,7 +103,7 @@ naming.show_in("aiokafka_lead.testing", GroupOptions)
 
 
 class Member:
-    """A member of a classic group. ``reply_join`` and ``reply_sync`` are set while it waits for a response."""
+    """A member of a classic group. ``reply_join`` and ``reply_sync`` are set while it is waiting for a response."""
 
     __slots__ = ("assignment", "deadline", "member_id", "reply_join", "reply_sync", "request", "session_timer")
 

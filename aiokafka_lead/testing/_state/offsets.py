@@ -36,7 +36,7 @@ class Offsets:
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[Key, Committed]] = {}
-        # The numbers of the committed offsets. A transaction that ends late must not undo later commits.
+        # Numbers of the committed offsets. A transaction that ends late must not undo later commits.
         self._orders: dict[tuple[str, Key], int] = {}
         self._next_order = 0
         # By producer id, for open transactions.
@@ -70,7 +70,7 @@ class Offsets:
         )
 
     def transaction_ended(self, producer_id: int, committed: bool) -> None:
-        """Apply or drop the offsets of a transaction that has ended.
+        """Apply or drop the offsets of an ended transaction.
 
         Java: ``OffsetMetadataManager.replayEndTransactionMarker``.
         """
@@ -119,11 +119,11 @@ SLOTS = 50
 
 GROUP = 0
 TRANSACTION = 1
-"""Type of a coordinator's key, by its number in FindCoordinator."""
+"""Type of a coordinator's key: its number in FindCoordinator."""
 
 
 class Coordinators:
-    """The broker of each slot. ``registered`` returns the live brokers, in order."""
+    """The broker of each slot. ``registered`` returns the live brokers in order."""
 
     def __init__(self, registered: Callable[[], list[int]]) -> None:
         self._registered = registered
@@ -152,7 +152,7 @@ class Coordinators:
         return broker
 
     def move(self, kind: int, key: str, to: int | None) -> int:
-        """Move the slot of a key to another broker, by default the next one, and return the broker."""
+        """Move the slot of a key to another broker, by default the next one. Return the broker."""
         alive = self._registered()
         if to is None:
             present = self.of(kind, key)

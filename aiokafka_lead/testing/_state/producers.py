@@ -1,4 +1,4 @@
-"""A partition's state of idempotent producers (Java: ``ProducerStateManager``, ``ProducerAppendInfo``)."""
+"""A partition's state for idempotent producers (Java: ``ProducerStateManager``, ``ProducerAppendInfo``)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NO_EPOCH = -1
 """Epoch of an unknown producer."""
 
 BATCHES_RETAINED = 5
-"""Number of a producer's last batches that are recognized as duplicates (Java: NUM_BATCHES_TO_RETAIN)."""
+"""Number of a producer's last batches whose duplicates are detected (Java: NUM_BATCHES_TO_RETAIN)."""
 
 _SEQUENCES = 2**31
-"""Sequence numbers wrap to 0 after 2**31 - 1."""
+"""Number of sequence numbers, which wrap to 0 after 2**31 - 1."""
 
 
 class AppendedBatch(NamedTuple):
-    """An appended batch, as needed to answer a duplicate."""
+    """An appended batch, with the data needed to respond to a duplicate."""
 
     first_sequence: int
     last_sequence: int
@@ -35,7 +35,7 @@ class AppendedBatch(NamedTuple):
 class Verification:
     """A producer's write in a transaction, from the request to the coordinator until the append (KIP-890).
 
-    It is kept after errors after which the producer retries, and no later write is allowed before that retry (Java:
+    It is kept if the producer will retry after the error. No later write is allowed before that retry (Java:
     ``VerificationStateEntry``).
     """
 
@@ -69,7 +69,7 @@ class ProducerEntry:
 
     @property
     def last_sequence(self) -> int:
-        """Last sequence number that was appended in this epoch, or -1."""
+        """Last sequence number appended in this epoch, or -1."""
         return self.batches[-1].last_sequence if self.batches else -1
 
     def set_epoch(self, epoch: int) -> None:
@@ -87,7 +87,7 @@ class ProducerStates:
         self._verifications: dict[int, Verification] = {}
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, from_zero: bool) -> bool:
-        """Return True if the coordinator must verify a write, because the transaction is not open here yet."""
+        """Return True if the coordinator must verify a write because the transaction is not open here yet."""
         entry = self.entries.get(producer_id)
         if entry is not None and entry.txn_first_offset is not None and entry.epoch == epoch:
             return False
@@ -101,11 +101,11 @@ class ProducerStates:
     def check(
         self, producer_id: int, epoch: int, first_sequence: int, record_count: int, *, transactional: bool
     ) -> AppendedBatch | None:
-        """Check a producer's batch as a broker does before the append.
+        """Check a producer's batch before the append, like a broker.
 
-        Returns the original batch if this batch is a duplicate. The broker then returns the original offset and appends
-        no batch. An unknown producer may start with any sequence number, because its state may have expired (Java:
-        ``ProducerAppendInfo.checkSequence``).
+        Returns the original batch if this batch is a duplicate. The broker then returns the original offset without
+        appending the batch. An unknown producer may start with any sequence number, because its state may have expired
+        (Java: ``ProducerAppendInfo.checkSequence``).
         """
         entry = self.entries.get(producer_id)
         verification = self._verifications.get(producer_id)
@@ -172,8 +172,8 @@ class ProducerStates:
     ) -> int | None:
         """End the producer's transaction here. Return its first offset, or None if it has written no records.
 
-        ``own_epoch`` means that the marker ends a transaction of version 2. It must then have a newer epoch, unless it
-        is repeated (KIP-1228).
+        With ``own_epoch``, the marker ends a transaction of version 2. It must then have a newer epoch, unless it is
+        repeated (KIP-1228).
         """
         entry = self.entries.get(producer_id)
         if entry is None:

@@ -1,4 +1,4 @@
-"""A broker's state of share groups: members' sessions, and the partitions that it leads.
+"""A broker's state for share groups: members' sessions, and the partitions that it leads.
 
 Java: ``SharePartitionManager``, ``ShareSessionCache``, ``SharePartitionCache``.
 """
@@ -45,7 +45,7 @@ class ShareSession:
     __slots__ = ("connection", "epoch", "nameless", "partitions")
 
     def __init__(self, connection: int) -> None:
-        # The epoch that the next request must carry.
+        # Epoch that the next request must have.
         self.epoch = 1
         # The value is True if the next response must include the partition even without changes.
         self.partitions: dict[Slot, bool] = {}
@@ -66,14 +66,14 @@ class ShareSession:
         if told is None:
             return has_records or has_error
         if has_records:
-            # Next time, other partitions are served first.
+            # Serve other partitions first next time.
             del self.partitions[slot]
         self.partitions[slot] = has_error
         return told or has_records or has_error
 
 
 class ShareWorld(NamedTuple):
-    """State that the share groups of all brokers have in common. ``now_ms`` is wall-clock time."""
+    """State shared by the share groups of all brokers. ``now_ms`` is wall-clock time."""
 
     clock: Clock
     now_ms: Callable[[], int]
@@ -122,14 +122,14 @@ class ShareBroker:
     def close(self, key: MemberKey) -> None:
         """End a session, and release the member's records."""
         session = self._sessions.pop(key, None)
-        # A fetch that waits in this session may change the session when it is woken.
+        # A fetch that is waiting in this session may change the session when woken.
         for slot in [] if session is None else list(session.partitions):
             shares = self._partitions.get((key[0], slot))
             if shares is not None:
                 shares.release(key[1])
 
     def connection_lost(self, connection: int) -> None:
-        """End the session of a connection. With the last session of a group, the state of its partitions is removed."""
+        """End the session of a connection. The end of a group's last session removes the state of its partitions."""
         key = self._connections.pop(connection, None)
         if key is None:
             return
@@ -142,7 +142,7 @@ class ShareBroker:
                 self._partitions.pop(place).fence()
 
     def clear(self) -> None:
-        """Forget all sessions and states, as a broker does when it restarts."""
+        """Forget all sessions and states, like a restarting broker."""
         self._sessions.clear()
         self._connections.clear()
         for shares in self._partitions.values():
@@ -152,7 +152,7 @@ class ShareBroker:
     # --- partitions --------------------------------------------------------------------------------------------------
 
     def loaded(self, group_id: str, partition: Partition) -> SharePartition | None:
-        """Return the valid state of a partition if this broker has it, or None."""
+        """Return the valid state of a partition, or None if this broker has none."""
         slot = partition.topic.topic_id, partition.index
         shares = self._partitions.get((group_id, slot))
         if shares is not None and not self._counts(group_id, slot, shares):
@@ -172,7 +172,7 @@ class ShareBroker:
         )
 
     def load(self, group_id: str, partition: Partition) -> SharePartition:
-        """Return the state of a partition, and load it if necessary. Raises an error if that is impossible."""
+        """Return the state of a partition, after loading it if necessary. Raises an error if this is impossible."""
         shares = self.loaded(group_id, partition)
         if shares is not None:
             return shares

@@ -31,7 +31,7 @@ class RecordState(IntEnum):
 
 
 class Acknowledge(IntEnum):
-    """Acknowledgement of acquired records by a member, by the protocol's numbers."""
+    """A member's acknowledgement of acquired records. The values are the protocol's numbers."""
 
     GAP = 0
     ACCEPT = 1
@@ -81,7 +81,7 @@ class Delivery:
         self.count += 1
 
     def settle(self, state: RecordState, limit: int) -> None:
-        """End the acquisition. A record that was delivered ``limit`` times is not delivered again."""
+        """End the acquisition. A record that has been delivered ``limit`` times is not delivered again."""
         used_up = state is RecordState.AVAILABLE and self.count >= limit
         self.state = RecordState.ARCHIVED if used_up else state
         self.member_id = NOBODY

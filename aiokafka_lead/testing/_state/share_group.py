@@ -20,7 +20,7 @@ def simple(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Tar
     """Assign partitions with few changes and evenly.
 
     The numbers of members of any two partitions differ by at most one. If all members want the same topics, all
-    partitions are distributed together. Otherwise each topic is distributed separately.
+    partitions are distributed together. Otherwise, each topic is distributed separately.
     """
     target: dict[str, set[Slot]] = {member.member_id: set() for member in members}
     slots = sorted(
@@ -82,7 +82,7 @@ PROTOCOL_TYPE = "share"
 
 
 class ShareBeat(NamedTuple):
-    """A heartbeat. A field that is absent is None."""
+    """A heartbeat. Absent fields are None."""
 
     member_id: str
     epoch: int
@@ -137,8 +137,8 @@ class ShareMember:
 class ShareGroup:
     """Members and the target assignment. The state of a partition is kept from its first assignment on.
 
-    The first heartbeat of a member already gets partitions. A real coordinator answers it without partitions, because
-    the share coordinator must initialize their state first; here this takes no time.
+    The first heartbeat of a member already gets partitions. A real coordinator responds to it without partitions,
+    because the share coordinator must initialize their state first. Here, this takes no time.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class ShareGroup:
         return "Stable" if self.members else "Empty"
 
     def heartbeat(self, beat: ShareBeat) -> ShareBeatResult:
-        """Process a heartbeat: a member joins, stays, changes its subscription or leaves.
+        """Process a heartbeat, by which a member joins, stays, changes its subscription or leaves.
 
         Raises the errors of the response.
         """
@@ -209,7 +209,7 @@ class ShareGroup:
         return member
 
     def _update(self, member: ShareMember, beat: ShareBeat) -> bool:
-        """Store the data of a heartbeat; return True if the subscription changed."""
+        """Store the data of a heartbeat. Return True if the subscription has changed."""
         before = member.topics
         member.client_id, member.client_host = beat.client_id, beat.client_host
         if beat.rack is not None:
@@ -247,7 +247,7 @@ class ShareGroup:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def _heard_of(self, member: ShareMember) -> None:
-        """Restart the session of a member. The timer is not moved; it checks the deadline when it fires."""
+        """Restart the session of a member. The timer is not moved, because it checks the deadline when it fires."""
         timeout_ms = self._configs.share(self.group_id).session_timeout_ms
         member.deadline = self._clock.now() + timeout_ms / 1000
         if member.session_timer is None:
@@ -263,7 +263,7 @@ class ShareGroup:
             self.remove(member)
 
     def remove(self, member: ShareMember) -> None:
-        """Remove a member that left or timed out. The group gets a new epoch."""
+        """Remove a member that has left or timed out. The group gets a new epoch."""
         if self.members.pop(member.member_id, None) is None:
             return
         member.cancel_timers()
@@ -277,6 +277,6 @@ class ShareGroup:
             self._heard_of(member)
 
     def close(self) -> None:
-        """Cancel every timer, because the group is deleted."""
+        """Cancel every timer, because the group is being deleted."""
         for member in self.members.values():
             member.cancel_timers()

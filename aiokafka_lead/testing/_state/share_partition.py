@@ -197,7 +197,7 @@ class Acquisition:
 
 
 class AcknowledgedBatch(NamedTuple):
-    """A member's acknowledgement of consecutive records, with one type for all of them or one for each."""
+    """A member's acknowledgement of consecutive records, with one type for all or one for each."""
 
     first: int
     last: int
@@ -221,7 +221,7 @@ class SharePartition(InFlightRecords):
         exact: bool,
         aborted: Sequence[StoredBatch] = (),
     ) -> list[Acquired]:
-        """Lock records for a member, among the records that were read from ``offset`` on.
+        """Lock records for a member, among the records read from ``offset`` on.
 
         Unless ``exact`` (KIP-1206), the last stored batch is completed even beyond ``max_records``. Batches of aborted
         transactions count as finished.

@@ -14,11 +14,11 @@ from .topics import Partition
 class InFlightRecords:
     """The records in delivery, from the start offset on.
 
-    ``settings`` returns the current settings of the group. ``saved`` is kept after a change of leader. ``watchers`` are
+    ``settings`` returns the current settings of the group. ``saved`` survives a change of leader. ``watchers`` are
     called when a fetch that found no records may now find some.
 
-    Invariant: ``batches`` are in order, without overlaps, and extend to ``end_offset``, the last offset that was read.
-    Without batches, ``end_offset`` is the next offset to read.
+    Invariant: ``batches`` are in order and without overlaps, and extend to ``end_offset``, the last offset read. If
+    there are none, ``end_offset`` is the next offset to read.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class InFlightRecords:
         self.saved = saved
         self.settings = settings
         self._clock = clock
-        # True if another broker leads or the state was replaced. This state is then invalid.
+        # True if another broker leads or the state has been replaced. This state is then invalid.
         self.fenced = False
         self.batches: list[InFlightBatch] = []
         self.watchers: dict[Callable[[], None], None] = {}
@@ -48,7 +48,7 @@ class InFlightRecords:
     def _load(self, deliveries: Iterable[SavedDelivery]) -> None:
         """Continue from the state of the previous leader.
 
-        Records that are missing in it were acquired at that time, or never read.
+        Records that are missing in it were acquired at the time, or had never been read.
         """
         following = self.start_offset
         for saved in deliveries:
@@ -105,7 +105,7 @@ class InFlightRecords:
                     self._watch(delivery, offset, offset)
 
     def reset_to_log_start(self) -> None:
-        """Handle deleted records: available records before the start of the log are finished."""
+        """Handle deleted records. Available records before the start of the log are then finished."""
         log_start = self.partition.log.start_offset
         if log_start <= self.start_offset:
             return
@@ -188,7 +188,7 @@ class InFlightRecords:
             delivery.unlock()
             if delivery.state is RecordState.AVAILABLE:
                 self.may_have_available = True
-        # Like a real broker: the saved start is the start before this change.
+        # Like a real broker, save the start as it was before this change.
         self.saved.write(
             self.start_offset,
             sum(
@@ -221,7 +221,7 @@ class InFlightRecords:
                 self.end_offset = self.start_offset = max(self.start_offset, batch.last + 1)
 
     def fence(self) -> None:
-        """Invalidate the state after a change of leader or of the saved state. Locks then end without effect."""
+        """Invalidate the state after a change of leader or of the saved state. Its locks then end without effect."""
         self.fenced = True
         for batch in self.batches:
             for _, _, delivery in batch.runs():

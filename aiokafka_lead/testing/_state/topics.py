@@ -14,7 +14,7 @@ NO_LEADER = -1
 
 
 class PartitionView(NamedTuple):
-    """A partition as metadata shows it at a certain time."""
+    """A partition as shown by metadata at a certain time."""
 
     number: int
     leader_id: int
@@ -25,7 +25,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic as metadata shows it at a certain time."""
+    """A topic as shown by metadata at a certain time."""
 
     name: str
     topic_id: UUID
@@ -33,7 +33,7 @@ class TopicView(NamedTuple):
 
 
 class BrokerView(NamedTuple):
-    """A broker as metadata shows it."""
+    """A broker as shown by metadata."""
 
     node_id: int
     host: str
@@ -42,7 +42,7 @@ class BrokerView(NamedTuple):
 
 
 class Resignation(NamedTuple):
-    """A change of leader that not all brokers know yet.
+    """A change of leader that some brokers do not know yet.
 
     Until they know, no broker leads (see `Partition.leads`).
     """
@@ -86,14 +86,14 @@ class Partition:
         self.resignation: Resignation | None = None
         self.log = PartitionLog()
         self.log.begin_epoch(0)
-        # Fetches that wait here. Each is called with the number of appended bytes, or -1 for any other change.
-        # In the order in which they came, so a simulation can be replayed.
+        # Fetches that wait here. Each is called with the number of appended bytes, or -1 for any other change. They are
+        # in the order of their arrival, so that a simulation can be replayed.
         self.watchers: dict[Callable[[int], None], None] = {}
 
     def leads(self, node_id: int, now: float) -> bool:
         """Return True if a broker acts as the leader.
 
-        A new leader may learn later that the old leader has resigned.
+        A new leader may learn only later that the old leader has resigned.
         """
         if self.resignation is not None:
             if now < self.resignation.until:
@@ -116,7 +116,7 @@ class Partition:
             self.log.begin_epoch(self.leader_epoch)
 
     def notify(self, appended_bytes: int = -1) -> None:
-        """Notify the fetches that wait here."""
+        """Notify the fetches that are waiting here."""
         for watcher in list(self.watchers):
             watcher(appended_bytes)
 

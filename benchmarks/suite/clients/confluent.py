@@ -96,7 +96,7 @@ async def steady(work: Workload) -> list[float]:
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Commit transactions in succession. Its calls block, and no other task runs beside them."""
+    """Commit transactions in succession. The client's calls block, and no other task runs meanwhile."""
     from ..transactions import back_to_back, new_id
 
     one = Producer({**producer_options(work), "transactional.id": new_id()})

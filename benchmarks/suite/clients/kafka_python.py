@@ -62,7 +62,7 @@ async def latency(work: Workload) -> list[float]:
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Commit transactions in succession. Its calls block, and no other task runs beside them."""
+    """Commit transactions in succession. The client's calls block, and no other task runs meanwhile."""
     from ..transactions import back_to_back, new_id
 
     one = producer(work, transactional_id=new_id())

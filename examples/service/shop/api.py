@@ -1,7 +1,7 @@
 """The app that takes orders: ``uvicorn --factory shop.api:create_app``.
 
-An order and its event are written in one transaction of the database, so a request does not need Kafka. The replicas of
-the app also publish the outbox together.
+An order and its event are written in one transaction of the database, so a request does not need Kafka. The app's
+replicas also share the work of publishing the outbox.
 """
 
 import uuid

@@ -25,9 +25,9 @@ class Billing:
         self._engine = engine
 
     async def handle(self, order: Order, headers: dict[str, str]) -> None:
-        """Bill one order. After a crash, an order that was billed before may come again.
+        """Bill one order. After a crash, an order that was already billed may be delivered again.
 
-        A value that is not an order goes to ``orders.failed`` at once, and an order that fails goes there after its
+        A value that is not an order goes to ``orders.failed`` immediately, and an order that fails goes there after its
         retries. Both have the error in their headers.
         """
         order_id = headers["order-id"]

@@ -10,7 +10,7 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings. Each is read from the environment variable of the same name in capitals."""
+    """Settings, each read from the environment variable of the same name in capitals."""
 
     bootstrap_servers: str = field(default_factory=lambda: os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"))
     database: str = field(default_factory=lambda: os.environ.get("DATABASE", "sqlite+aiosqlite:///shop.db"))

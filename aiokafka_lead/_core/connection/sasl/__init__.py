@@ -1,7 +1,7 @@
 """SASL mechanisms without I/O (KIP-43, KIP-84): challenges in, responses out.
 
-Each mechanism is a class in its own module. `_io.connection.login` chooses the mechanism, and fetches its input, such
-as OAUTHBEARER's token.
+Each mechanism is a class in its own module. `_io.connection.login` chooses the mechanism and fetches the input, such as
+OAUTHBEARER's token.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The user's name and password, which all connections of a client share. ``repr`` never shows the password."""
+    """The user's name and password, shared by all connections of a client. ``repr`` never shows the password."""
 
     username: str
     password: str = field(repr=False)
@@ -30,7 +30,7 @@ class SaslMechanism(Protocol):
 
     @property
     def done(self) -> bool:
-        """True if the client has nothing more to send, and the server has proved its identity if it can."""
+        """True if the client has nothing more to send, and any proof of the server's identity has been verified."""
         ...
 
     def start(self) -> bytes:

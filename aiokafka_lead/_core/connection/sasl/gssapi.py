@@ -1,4 +1,4 @@
-"""SASL GSSAPI (RFC 4752) without the GSS-API: the order of the messages, and the negotiation of security layers.
+"""SASL GSSAPI (RFC 4752) without calling the GSS-API: the order of messages, and the negotiation of security layers.
 
 `_io.connection.gssapi_login` calls the GSS-API, which connects to a KDC and blocks.
 """
@@ -11,13 +11,13 @@ from ....errors import KafkaConnectionError, KafkaError, SaslAuthenticationFaile
 from ...transitions import Transitions
 
 NO_LAYER = 1
-"""The bit for "no security layer" (QOP auth). Kafka protects no data after the authentication."""
+"""The bit for "no security layer" (QOP auth). Kafka protects no data after authentication."""
 
 _OFFER_BYTES = 4
 
 
 class Phase(Enum):
-    """Phases of the exchange: the message that is expected next."""
+    """Phases of the exchange, named after the message that is expected next."""
 
     CONTEXT = auto()
     """The broker's part of the security context."""
@@ -53,7 +53,7 @@ phases: Transitions[Phase, Event] = Transitions(
 
 
 def layer_answer(offer: bytes, principal: str) -> bytes:
-    """Return the response to the broker's unwrapped offer: no layer, no protected messages, and the client's principal.
+    """Return the response to the broker's unwrapped offer: no security layer, and the client's principal.
 
     Like Java, it also sends the principal as the authorization identity. Raises `SaslAuthenticationFailedError` if the
     broker requires a layer or sends an invalid offer.
@@ -88,14 +88,14 @@ _PASSING = {
     _BASE + 154: "the KDC's realm or address cannot be found",
     _BASE + 156: "no KDC can be reached",
 }
-"""Errors that may be gone soon."""
+"""Kerberos errors that may be temporary."""
 
 
 def kerberos_error(doing: str, minor: int, text: str) -> KafkaError:
-    """Return the error for a failed call of the GSS-API with this minor code.
+    """Return the error for a failed GSS-API call with this minor code.
 
-    If the KDC is unreachable or the clocks differ, it is a `KafkaConnectionError`, which is retriable. Otherwise, it is
-    a `SaslAuthenticationFailedError`.
+    If the KDC is unreachable or the clocks differ, the error is a `KafkaConnectionError`, which is retriable.
+    Otherwise, it is a `SaslAuthenticationFailedError`.
     """
     code = minor - 2**32 if minor >= 2**31 else minor
     passing = _PASSING.get(code)

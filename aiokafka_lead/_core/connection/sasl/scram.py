@@ -30,19 +30,19 @@ _NONCE_BYTES = 24
 
 
 class SaltedPassword(NamedTuple):
-    """A password with the server's salt. Deriving the key from it is most of SCRAM's work."""
+    """A password with the server's salt. Deriving the key from it takes most of the time of SCRAM."""
 
     hash_name: str
     salt: bytes
     iterations: int
 
     def derive(self, password: str) -> bytes:
-        """Derive the key. Takes from milliseconds up to a second."""
+        """Derive the key. This takes between a few milliseconds and a second."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), self.salt, self.iterations)
 
 
 def keep_key(credentials: Credentials, derived_by: SaltedPassword, key: bytes) -> None:
-    """Keep the key for the next connections, in place of the last one. A user has the same salt at every broker."""
+    """Cache the key for later connections, replacing the previous one. A user has the same salt at every broker."""
     credentials.derived_keys.clear()
     credentials.derived_keys[derived_by] = key
 
@@ -62,7 +62,7 @@ class Scram:
         if credentials.is_delegation_token:
             self._first_bare += ",tokenauth=true"  # declares a delegation token (KIP-48; Java: ScramExtensions)
         self._server_signature: bytes | None = None
-        """The server's expected response to the final message, or None before that message was sent."""
+        """The server's expected response to the final message, or None before that message is sent."""
 
     def start(self) -> bytes:
         """Return the client-first-message."""
@@ -82,7 +82,7 @@ class Scram:
         return b""
 
     def missing_key(self, challenge: bytes) -> SaltedPassword | None:
-        """Return the key that `respond` must derive for this challenge. None if it is cached or not needed."""
+        """Return the key that `respond` must derive for this challenge, or None if it is cached or not needed."""
         if self._server_signature is not None:
             return None
         _, wanted = self._server_first(_decoded(challenge))
@@ -145,7 +145,10 @@ def _sasl_name(name: str) -> str:
 
 
 def _fields(message: str) -> list[tuple[str, str]]:
-    """Return the attributes in order. Errors name missing attributes, but never repeat contents."""
+    """Parse the attributes of a message in the expected order.
+
+    Errors name missing attributes, but never repeat contents.
+    """
     fields = []
     for part in message.split(","):
         name, equals, value = part.partition("=")

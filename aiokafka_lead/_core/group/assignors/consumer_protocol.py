@@ -24,7 +24,7 @@ PROTOCOL_TYPE = "consumer"
 LATEST_VERSION = ConsumerProtocolSubscription.MAX_VERSION
 """Latest version of both schemas.
 
-It has owned partitions since 1, the generation since 2 (KIP-792), the rack since 3 (KIP-881).
+Subscriptions contain owned partitions from version 1, the generation from 2 (KIP-792), and the rack from 3 (KIP-881).
 """
 
 _VERSION_BYTES = 2
@@ -33,7 +33,7 @@ M = TypeVar("M", bound=Message)
 
 
 def encode_subscription(member: MemberSubscription, version: int = LATEST_VERSION) -> bytes:
-    """Encode a member's metadata for JoinGroup. Fields that the version does not have are left out."""
+    """Encode a member's metadata for JoinGroup. Fields that are not part of the version are omitted."""
     message = ConsumerProtocolSubscription(
         topics=sorted(member.topics),
         user_data=member.user_data,
@@ -52,8 +52,8 @@ def decode_subscription(
 ) -> MemberSubscription:
     """Decode a member's metadata, from any client and of any version.
 
-    Some clients write a version number that is too high for their fields. The fields that are there are read. Raises
-    `MalformedMessageError` if not even the topics can be read.
+    Some clients write a version number that is too high for their fields. Only the fields that are present are read.
+    Raises `MalformedMessageError` if not even the topics can be read.
     """
     message = _decode(ConsumerProtocolSubscription, metadata)
     return MemberSubscription(
@@ -88,8 +88,8 @@ def encode_assignment(
 def decode_assignment(assignment: bytes) -> list[TopicPartition]:
     """Decode a member's partitions, in the order in which they were written and without duplicates.
 
-    The result is empty if ``assignment`` is empty, which means that the leader has left out the member. Raises
-    `MalformedMessageError` for invalid bytes.
+    The result is empty if ``assignment`` is empty, which means that the leader has not given the member an entry.
+    Raises `MalformedMessageError` for invalid bytes.
     """
     if not assignment:
         return []

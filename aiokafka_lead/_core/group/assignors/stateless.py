@@ -59,7 +59,7 @@ class _TopicRange:
         self._topics = topics
         self._result = result
         self._unassigned = dict.fromkeys(range(count))
-        """The unassigned partitions in order. It is a dict because partitions are also removed from the middle."""
+        """The unassigned partitions in order. A dict, because partitions are also removed from the middle."""
         self._given = dict.fromkeys(self.racks, 0)
         self._quota, self._extras = divmod(count, len(subscribers))
 
@@ -67,7 +67,7 @@ class _TopicRange:
         return self._quota + (self._extras > 0) - self._given[member_id]
 
     def in_rack(self, member_id: str, partition: int) -> bool:
-        """Return True if a replica is in the member's rack. A member without a rack is near every partition."""
+        """Return True if a replica is in the member's rack. A member without a rack matches every partition."""
         rack = self.racks[member_id]
         return rack is None or rack in self._topics.partition_racks(self._topic, partition)
 
@@ -110,7 +110,7 @@ def _assign_together(group: Sequence[_TopicRange]) -> None:
     """Assign partition n of every topic in the group to the same member.
 
     This is the first member below its limit that has a replica of each of these partitions in its rack. If there is
-    none, the partitions are left for later.
+    none, the partitions are left unassigned for now.
     """
     takers = list(group[0].racks)
     for partition in range(group[0].count):
@@ -148,7 +148,7 @@ class RoundRobinAssignor:
 
 
 def _takers(wants: Sequence[bool]) -> list[int]:
-    """Return the index of the member that takes the next partition, for each index whose turn it may be.
+    """For each index whose turn it may be, return the index of the member that takes the next partition.
 
     This is the first member from that index on, in a circle, that wants the topic. At least one member must want it.
     """

@@ -117,8 +117,8 @@ def decode_cooperative(user_data: bytes | None) -> int:
 def balanced(members: Sequence[MemberSubscription], topics: TopicPartitions, claims: Claims) -> Assignment:
     """Return an assignment that is as even as possible, then has few moves, and then respects racks (KIP-881).
 
-    Partitions move because of racks only if more of them are then near their member. This makes sure that rebalances
-    come to an end.
+    Partitions are moved for the sake of racks only if this increases the number of partitions that are near their
+    member. Rebalances therefore come to an end.
     """
     sticky = Balance(members, topics, claims, NO_RACKS)
     assignment = sticky.assignment()
@@ -142,7 +142,7 @@ def _near(assignment: Assignment, topics: TopicPartitions, racks: Mapping[str, s
 
 
 class Balance:
-    """An assignment under construction. ``racks`` are by member id, and empty if racks are ignored.
+    """An assignment under construction. ``racks`` are by member id, and are empty if racks are ignored.
 
     Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``. Each topic in ``_held[m]`` has at least one
     partition.
@@ -163,7 +163,7 @@ class Balance:
         self._numbers = {member.member_id: number for number, member in enumerate(self._members)}
         self._loads = [0] * len(self._members)
         self._held: list[dict[str, list[int]]] = [{} for _ in self._members]
-        """Each member's partitions by topic. Those that it owned before come first."""
+        """Each member's partitions by topic. Partitions that it owned before come first."""
         self._kept: list[dict[str, int]] = [{} for _ in self._members]
         """The number of partitions that each member owned before and kept, by topic."""
         self._racks = [racks.get(member.member_id) for member in self._members]
@@ -191,7 +191,10 @@ class Balance:
     # --- kept and free partitions ------------------------------------------------------------------------------------
 
     def _keep_owned(self) -> list[TopicPartition]:
-        """Let members keep the partitions that they own in their rack. Return the others, least wanted topics first."""
+        """Let members keep the partitions that they own in their rack.
+
+        Return the others, beginning with the least wanted topics.
+        """
         free: list[TopicPartition] = []
         owners = self._claims.owners
         for topic in sorted(self._subscribers, key=lambda name: (len(self._subscribers[name]), name)):
@@ -282,9 +285,9 @@ class Balance:
                 open_members = [member for member in open_members if member not in reached]
 
     def _find_chain(self, least: int, candidates: Sequence[int]) -> tuple[list[int], Iterable[int]]:
-        """Return the shortest chain to ``least`` from a member with at least two partitions more.
+        """Return the shortest chain of moves to ``least`` from a member with at least two partitions more.
 
-        If there is none, return all members that were visited.
+        If there is none, returns all visited members.
         """
         successor = {least: least}
         frontier = [least]
@@ -344,13 +347,13 @@ class Balance:
 
 
 class StickyAssignor:
-    """The eager variant. Members give up all partitions in a rebalance, and get most of them back."""
+    """The eager variant. Members give up all partitions in a rebalance and get most of them back."""
 
     name = "sticky"
     cooperative = False
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Encode the last assignment and its generation, although the assignment was given up.
+        """Encode the last assignment and its generation, even though the assignment has been given up.
 
         Returns None if there is no last assignment.
         """
@@ -364,7 +367,7 @@ class StickyAssignor:
 class CooperativeStickyAssignor:
     """The cooperative variant.
 
-    Members keep their partitions, and a second rebalance assigns the ones that had to be given up.
+    Members keep their partitions during a rebalance. A second rebalance assigns the partitions that had to be given up.
     """
 
     name = "cooperative-sticky"

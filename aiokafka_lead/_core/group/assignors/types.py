@@ -15,7 +15,7 @@ Assignment = dict[str, list[TopicPartition]]
 """The partitions by member id. Every member has an entry."""
 
 NO_GENERATION = -1
-"""Generation of a member that has not been in a generation."""
+"""Generation of a member that has never been in a generation."""
 
 _NO_RACKS: frozenset[str] = frozenset()
 
@@ -35,7 +35,7 @@ class MemberSubscription:
     generation: int = NO_GENERATION
     """The generation in which the member got its owned partitions (KIP-792), or -1 if it reports none."""
     group_instance_id: str | None = None
-    """The ``group_instance_id`` of a static member (KIP-345), else None."""
+    """The ``group_instance_id`` of a static member (KIP-345), otherwise None."""
     user_data: bytes | None = None
     """The result of the member's `GroupAssignor.user_data`."""
     rack: str | None = None
@@ -56,7 +56,7 @@ class TopicPartitions:
 
     @classmethod
     def from_snapshot(cls, snapshot: ClusterSnapshot, topics: Iterable[str]) -> TopicPartitions:
-        """Return these topics with their partitions from the client's metadata. Unknown topics are left out."""
+        """Return these topics with their partitions from the client's metadata. Unknown topics are omitted."""
         rack_of = {node_id: broker.rack for node_id, broker in snapshot.brokers.items() if broker.rack}
         counts: dict[str, int] = {}
         racks: dict[str, list[frozenset[str]]] = {}
@@ -151,7 +151,7 @@ def member_order(member: MemberSubscription) -> tuple[bool, bytes]:
 
 
 def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: Iterable[str]) -> bool:
-    """Return True if members and replicas share racks, and some rack lacks a replica of some partition."""
+    """Return True if a member and a replica share a rack, and some rack lacks a replica of some partition."""
     member_racks = {rack for rack in members if rack}
     if not member_racks:
         return False
@@ -161,7 +161,7 @@ def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: 
 
 
 class Claim(NamedTuple):
-    """The partitions that a member claims to own, and its generation."""
+    """The partitions that a member claims to own, and the generation of the claim."""
 
     member_id: str
     partitions: Iterable[TopicPartition]
@@ -177,7 +177,7 @@ class Claims:
 
     def __init__(self, claims: Sequence[Claim], topics: TopicPartitions) -> None:
         self.owners: dict[TopicPartition, str] = {}
-        """The owner of each claimed partition. Partitions that do not exist, or have no owner, are left out."""
+        """The owner of each claimed partition. Partitions that do not exist or have no owner are omitted."""
         self._claimants: dict[TopicPartition, set[str]] = {}
         newest: dict[TopicPartition, int] = {}
         for claim in claims:
@@ -193,7 +193,7 @@ class Claims:
                     self.owners.pop(partition, None)
 
     def must_be_given_up(self, partition: TopicPartition, by: str) -> bool:
-        """Return True if another member must give up a partition before ``by`` may have it."""
+        """Return True if another member must give up a partition before the member ``by`` may have it."""
         others = self._claimants.get(partition, set()) - {by}
         return bool(others) and self.owners.get(partition) != by
 

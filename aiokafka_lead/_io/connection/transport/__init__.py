@@ -16,7 +16,10 @@ __all__ = ["AddressInfo", "Dialled", "Transport", "TransportHandler", "Way", "di
 
 
 class Dialled(NamedTuple):
-    """An address that has accepted a connection. Call `open` at once, because nothing else closes the connection."""
+    """An address that has accepted a connection.
+
+    Call `open` at once, because no other code would close the connection.
+    """
 
     address: str
     kind: Kind
@@ -25,7 +28,7 @@ class Dialled(NamedTuple):
     async def open(
         self, host: str, *, ssl_context: ssl.SSLContext | None, handler: TransportHandler, max_frame_bytes: int
     ) -> Transport:
-        """Return the byte stream. With ``ssl_context`` it uses TLS, and the server must prove that it is this host.
+        """Return the byte stream. With ``ssl_context``, it uses TLS, and the server must prove that it is this host.
 
         There is no timeout. Raises `KafkaConnectionError`, `NotKafkaError` or `SslAuthenticationError`.
         """
@@ -37,7 +40,7 @@ class Dialled(NamedTuple):
 async def dial(
     addresses: Mapping[str, AddressInfo], progress: Progress, kind: Kind | None = None, way: Way | None = None
 ) -> Dialled:
-    """Connect to the first of these addresses that accepts, directly or through ``way``.
+    """Connect to the first of these addresses that accepts a connection, directly or through ``way``.
 
     There is no timeout. Raises `KafkaConnectionError`.
     """

@@ -1,4 +1,4 @@
-"""The transport for trio, through anyio."""
+"""Transport for trio, through anyio."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _FOREIGN = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, any
 
 
 class AnyioTransport:
-    """A connection in the form of an anyio stream. See `base.Transport`.
+    """A connection as an anyio stream. See `base.Transport`.
 
-    Without TLS, data is written directly to the socket as far as possible. Most writes therefore do not need the
-    writing task.
+    Without TLS, as much data as possible is written directly to the socket, so most writes do not need the writing
+    task.
     """
 
     def __init__(self, stream: ByteStream, handler: TransportHandler, max_frame_bytes: int) -> None:
@@ -48,7 +48,7 @@ class AnyioTransport:
         self._wake = Signal()
         self._scope = anyio.CancelScope()
         self._closed = False
-        """True if the handler was notified of the end, or has requested it."""
+        """True if the handler has been notified of the end or has requested it."""
 
     @staticmethod
     async def connect(address: AddressInfo) -> SocketStream:
@@ -146,7 +146,7 @@ class AnyioTransport:
     def _hand_over(self, data: bytes) -> None:
         """Pass frames to the handler.
 
-        This is a separate function because the variables of the reading task would keep the last frame alive while it
+        This is a separate function, because variables of the reading task would keep the last frame alive while it
         waits.
         """
         for frame in self._reader.feed(data):
@@ -178,7 +178,7 @@ class AnyioTransport:
 
 
 def _direct_socket(stream: ByteStream) -> socket.socket | None:
-    """Return the operating system's socket if bytes can be sent on it directly, which is the case without TLS."""
+    """Return the operating system's socket if bytes can be sent on it directly, which is so without TLS."""
     if isinstance(stream, TLSStream):
         return None
     raw = stream.extra(SocketAttribute.raw_socket, None)
@@ -189,5 +189,5 @@ def _send_now(sock: socket.socket, data: memoryview) -> memoryview:
     """Send as much as the socket accepts without waiting. Return the rest."""
     try:
         return data[sock.send(data) :]
-    except OSError:  # it would block, or is broken, which the writing task will notice
+    except OSError:  # the socket would block, or is broken, which the writing task notices
         return data

@@ -1,4 +1,4 @@
-"""The transport for asyncio and uvloop. They read directly into the memory of a frame, even with TLS."""
+"""Transport for asyncio and uvloop, which read directly into the memory of a frame, even with TLS."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .base import TransportHandler, coalesce, lost_error, tls_error
 from .dial import AddressInfo, refuse_self, tune
 
 ABORT_S = 1.0
-"""Time limit in seconds for something that takes one iteration of the event loop."""
+"""Time limit in seconds for steps that take one iteration of the event loop."""
 
 
 class AsyncioTransport(asyncio.BufferedProtocol):
-    """A connection in the form of an asyncio protocol. See `base.Transport`."""
+    """A connection as an asyncio protocol. See `base.Transport`."""
 
     def __init__(self, handler: TransportHandler, max_frame_bytes: int) -> None:
         self.paused = False
@@ -32,12 +32,12 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         self._reader = FrameReader(max_frame_bytes)
         self._transport: asyncio.Transport | None = None
         self._closed = False
-        """True if the handler was notified of the end, or has requested it."""
+        """True if the handler has been notified of the end or has requested it."""
         self._ended: Waiter[None] = Waiter()
 
     @staticmethod
     async def connect(address: AddressInfo) -> socket.socket:
-        """Return a connected socket that does not block. Raises OSError."""
+        """Return a connected non-blocking socket. Raises OSError."""
         family, sockaddr = address
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -104,7 +104,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
                 await to_the_end(self._wait_until_closed, "kafka socket's end")
 
     async def _wait_until_closed(self) -> None:
-        """Wait until asyncio has closed the socket, which it does in one of its next iterations."""
+        """Wait until asyncio has closed the socket, which happens in one of the next iterations."""
         with anyio.move_on_after(ABORT_S):
             await self._ended.wait()
 
@@ -115,8 +115,8 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         if self._closed:  # cancelled while asyncio was setting up the stream
             self._transport.abort()
             return
-        # The transport counts as paused while the operating system has not accepted all data. asyncio's TLS already
-        # pauses at the high-water mark instead of above it, so with a mark of 0 it would always be paused.
+        # The transport counts as paused while the operating system has not accepted all data. asyncio's TLS pauses at
+        # the high-water mark, not above it, so with a mark of 0 it would always be paused.
         self._transport.set_write_buffer_limits(high=1, low=0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -124,7 +124,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         for frame in self._reader.received(nbytes):
-            if self._closed:
+            if self._closed:  # by the handler of an earlier frame
                 return
             self._handler.on_frame(frame)
         if self._reader.error is not None:

@@ -1,7 +1,7 @@
-"""Connects to a host with happy eyeballs (RFC 8305), using its current addresses.
+"""Connections to a host with Happy Eyeballs (RFC 8305), using its current addresses.
 
-asyncio's ``create_connection`` also does this, except on uvloop. anyio does it on every event loop. But neither takes
-earlier failures into account, or reports the result of each address.
+asyncio's ``create_connection`` also does this, except on uvloop. anyio does it on every event loop. But neither
+considers earlier failures or reports the result of each address.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ HOST_CHARACTERS = 253
 """Maximum length of a DNS name (RFC 1035)."""
 
 _AT_ONCE = 16
-"""Number of names that an event loop resolves at the same time."""
+"""Maximum number of names that an event loop resolves at the same time."""
 
 _look_ups: RunVar[BlockingCalls] = RunVar("aiokafka_lead look-ups")
 
@@ -80,8 +80,8 @@ async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
 async def _looked_up(host: str, port: int) -> list[Any]:
     """Resolve a name with the operating system's resolver.
 
-    If name servers do not answer, it blocks for up to a minute, and cannot be interrupted. With a thread of the event
-    loop's own executor, ``asyncio.run`` would wait for all of that time.
+    If name servers do not respond, the resolver blocks for up to a minute and cannot be interrupted. ``asyncio.run``
+    would wait all of that time for a thread of the event loop's own executor.
     """
     try:
         calls = _look_ups.get()
@@ -92,7 +92,7 @@ async def _looked_up(host: str, port: int) -> list[Any]:
 
 
 def check_endpoint(host: str, port: int) -> None:
-    """Raise `KafkaConnectionError` if the host or the port, which may come from a broker's response, is not valid.
+    """Raise `KafkaConnectionError` for an invalid host or port, which may come from a broker's response.
 
     Operating systems would use port 70000 as 4464, and a line feed would end the header of a request to a proxy.
     """
@@ -101,7 +101,7 @@ def check_endpoint(host: str, port: int) -> None:
 
 
 def _numeric(host: str, port: int) -> list[Any]:
-    """Return the address if the host is numeric, without using a thread. An empty list if it is a name."""
+    """Return the address if the host is numeric, without using a thread, or an empty list if it is a name."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
@@ -116,7 +116,7 @@ async def race(
 ) -> tuple[str, S]:
     """Return the first address that accepts, and the connection. Each address has a head start over the next one.
 
-    If no address accepts, raises the `KafkaConnectionError` of the first one that has refused.
+    If no address accepts, raises the `KafkaConnectionError` of the first address that refused.
     """
     winner: list[tuple[str, S]] = []
     errors: list[KafkaConnectionError] = []
@@ -150,7 +150,7 @@ async def race(
             over.set()
 
     try:
-        if len(addresses) == 1:  # without tasks, because these might not start when an event loop is ending
+        if len(addresses) == 1:  # without tasks, which might not start while an event loop is ending
             await attempt(*addresses)
         else:
             async with anyio.create_task_group() as group:
@@ -184,12 +184,12 @@ def tune(sock: socket.socket) -> None:
 def refuse_self(sock: socket.socket) -> None:
     """Raise ConnectionRefusedError if the socket is connected to itself.
 
-    TCP allows this if no process is listening on a port of this host, and the system chooses the same port as the
+    TCP allows this if no process is listening on the port of this host and the system chooses the same port as the
     socket's local port. Requests would then come back as responses, and a restarting broker could not bind its port.
     """
     try:
         peer = sock.getpeername()
     except OSError:
-        return  # the connection is already lost, which the transport will report
+        return  # the connection is already lost, which the transport reports
     if sock.getsockname() == peer:
         raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))

@@ -1,4 +1,4 @@
-"""Connects to brokers through SOCKS4, SOCKS5 and HTTP CONNECT proxies."""
+"""Connections to brokers through SOCKS4, SOCKS5 and HTTP CONNECT proxies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .dial import race, resolve
 from .kind import kind_of_transport
 
 _NO_TIMEOUT_S = 86_400.0
-"""Disables the timeout of python-socks. The time of the connection's setup is limited elsewhere."""
+"""Disables the timeout of python-socks, because the setup of a connection is limited elsewhere."""
 
 _ANSWER_BYTES = 16 * 1024
 """Maximum size in bytes of the head of a response to CONNECT."""
 
 
 def proxy_of(url: str) -> Proxy:
-    """Return the proxy for a URL that was checked."""
+    """Return the proxy for a checked URL."""
     split = urlsplit(url)
     kind = _HttpProxy if split.scheme == "http" else _SocksProxy
     login = unquote(split.username or ""), unquote(split.password or "")
@@ -46,7 +46,7 @@ class Proxy:
         """Name of the proxy in error messages."""
 
     async def connect(self, host: str, port: int) -> socket.socket:
-        """Return a socket that is connected to this host through the proxy. Raises `KafkaConnectionError`."""
+        """Return a socket connected to this host through the proxy. Raises `KafkaConnectionError`."""
         kind = KafkaConnectionError
         try:
             return await self._through(host, port)
@@ -59,7 +59,7 @@ class Proxy:
         raise NotImplementedError
 
     async def _reach(self) -> Any:
-        """Return a socket that is connected to any address of the proxy's host."""
+        """Return a socket connected to any address of the proxy's host."""
         kind = kind_of_transport()
         connect: Any = kind.connect
         drop: Any = kind.drop
@@ -73,7 +73,7 @@ class Proxy:
 
 
 class _Unrecorded:
-    """Ignores the results of addresses. They are recorded for brokers, but not for proxies."""
+    """Ignores the results of addresses, which are recorded for brokers but not for proxies."""
 
     def begin(self, address: str, /) -> None:
         pass
@@ -83,7 +83,7 @@ class _Unrecorded:
 
 
 class _SocksProxy(Proxy):
-    """A SOCKS4 or SOCKS5 proxy. python-socks implements the protocol."""
+    """A SOCKS4 or SOCKS5 proxy, whose protocol python-socks implements."""
 
     async def _through(self, host: str, port: int) -> socket.socket:
         kinds = import_module("python_socks").ProxyType
@@ -101,15 +101,15 @@ class _Before:
         self._proxy = proxy
 
     async def connect(self, dest_host: str, dest_port: int, timeout: float | None = None) -> Any:
-        """Return a socket that is connected to the proxy."""
+        """Return a socket connected to the proxy."""
         return await self._proxy._reach()
 
 
 class _HttpProxy(Proxy):
     """A proxy that supports CONNECT (RFC 9110, section 9.3.6).
 
-    python-socks is not used. It assumes that the first packet of a response contains the whole head. Otherwise, the
-    rest of the head would be read as data from the broker.
+    This does not use python-socks, which assumes that the first packet of a response contains the whole head. If it
+    does not, python-socks would leave the rest to be read as data from the broker.
     """
 
     async def _through(self, host: str, port: int) -> socket.socket:
@@ -118,7 +118,7 @@ class _HttpProxy(Proxy):
             await _send(sock, self._request(host, port))
             head = b""
             while not head.endswith(b"\r\n\r\n"):
-                byte = await _receive(sock, 1)  # not more, because the bytes after the head come from the broker
+                byte = await _receive(sock, 1)  # no more than the head, because the bytes after it come from the broker
                 if not byte:
                     raise KafkaConnectionError("it closed the connection" + (f" after {head!r}" if head else ""))
                 head += byte

@@ -9,7 +9,7 @@ Terms:
 - The *ledger* is the committed offset of the consumer group ``<prefix>`` for partition 0 of the ledger topic. Its
   metadata contains the name of the run, the query and micro-batch that were decided last, and the transactions of this
   decision that may still be open.
-- A *decision* is an entry in the ledger which states that a micro-batch counts.
+- A *decision* is a ledger entry that makes a micro-batch count.
 
 Steps of a run:
 

@@ -59,9 +59,9 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
 def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
     """Decide the micro-batch or write, and commit the transactions of all tasks.
 
-    ``shares`` has the open transaction of each task. None stands for a task without a result, after which the commit
-    fails. After the decision, the transactions of attempts that do not count are aborted, because readers of committed
-    records would otherwise wait until these transactions time out.
+    ``shares`` contains the open transaction of each task, or None for a task without a result. With any None, the
+    commit fails. After the decision, the transactions of attempts that do not count are aborted, because readers of
+    committed records would otherwise wait until these transactions time out.
 
     Before the decision, raises `ExactlyOnceError` or a KafkaError, and no row becomes visible. After it, raises
     `TransactionsLostError` if some transactions can no longer be committed.
@@ -155,7 +155,7 @@ def _commit_others(loop: ClientLoop, settings: ExactlyOnce, decision: Entry) -> 
 
 
 async def _abort_leftovers(settings: ExactlyOnce) -> None:
-    """Abort transactions that tasks have left open, also under ids that this run does not use."""
+    """Abort transactions that tasks have left open, including those with ids that this run does not use."""
     async with running(settings.admin, settings.within_ms) as admin:
         try:
             listed = await admin.list_transactions(states=[TransactionState.ONGOING])
@@ -168,7 +168,7 @@ async def _abort_leftovers(settings: ExactlyOnce) -> None:
 
 
 async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction], began_s: float) -> None:
-    """Raise `ExactlyOnceError` unless each transaction can be committed and has enough time left."""
+    """Raise `ExactlyOnceError` unless every transaction can be committed and has enough time left."""
     async with running(settings.admin, settings.within_ms) as admin:
         described = await admin.describe_transactions([o.transactional_id for o in opened])
     now_ms, since_began_ms = time.time() * 1000, (time.monotonic() - began_s) * 1000

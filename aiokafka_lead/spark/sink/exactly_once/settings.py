@@ -49,7 +49,7 @@ class ExactlyOnce:
     ledger: TopicPartition
     """Partition whose committed offset is the ledger."""
     batch: int | None = None
-    """Number of a write of a DataFrame (option ``batchId``); None for a streaming query, or without a number."""
+    """Number of a DataFrame write (option ``batchId``). None for a streaming query or a write without a number."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without cached properties, which may contain a token provider that cannot be pickled."""
@@ -130,7 +130,10 @@ class ExactlyOnce:
 
 
 def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce | None:
-    """Return the settings from the options; None for a sink that writes at least once. Raises ValueError."""
+    """Return the settings in the options, or None for a sink that writes at least once.
+
+    Raises ValueError for invalid options.
+    """
     if not boolean(options, ASKED, False):
         for name in (PREFIX, LEDGER, BATCH):
             if name in options:
@@ -139,8 +142,8 @@ def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce 
     topic = options.get(LEDGER, options.get("topic", "")).strip()
     if not topic:
         raise ValueError(
-            f"option '{ASKED}' needs the option 'topic'; where rows name their topics, '{LEDGER}' names any one topic, "
-            "for which the progress is committed"
+            f"option '{ASKED}' needs the option 'topic'; if rows name their topics, set '{LEDGER}' to any topic, "
+            "for which the progress is then committed"
         )
     topic_name(f"option '{LEDGER if LEDGER in options else 'topic'}'", topic)
     if streaming and BATCH in options:
@@ -168,7 +171,7 @@ def _prefix(options: Mapping[str, str], streaming: bool) -> str:
 
 
 def _place(path: str) -> str:
-    """Return a canonical form of a checkpoint location, with the rules of Hadoop's Path."""
+    """Return a checkpoint location in canonical form, according to the rules of Hadoop's Path."""
     scheme, colon, rest = path.partition(":")
     if not colon or "/" in scheme:
         scheme, rest = "", path
@@ -256,7 +259,7 @@ def _group(settings: ExactlyOnce, number: int) -> str:
 
 
 async def _piece(settings: ExactlyOnce, group: str) -> tuple[int, str]:
-    """Return the number of pieces of the text, and the piece in this group. The number is 0 without a ledger."""
+    """Return the number of pieces of the text, and the piece in this group. Without a ledger, the number is 0."""
     async with running(lambda: settings.reader(group), settings.within_ms) as reader:
         stored = await reader.committed(settings.ledger, timeout_ms=settings.within_ms)
     if stored is None:

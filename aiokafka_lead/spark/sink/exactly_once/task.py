@@ -20,7 +20,7 @@ _log = logging.getLogger("aiokafka_lead.spark")
 
 
 class Batch(NamedTuple):
-    """Identity of a micro-batch, or of a numbered write."""
+    """Identity of a micro-batch, or of a DataFrame write with the option ``batchId``."""
 
     query: str
     """Id of the query, which Spark stores in the checkpoint."""
@@ -41,7 +41,7 @@ class Run(NamedTuple):
     def has(self, batch: Batch) -> bool:
         """Return True if the ledger has a decision for this micro-batch.
 
-        Raises `ExactlyOnceError` if the ledger belongs to another query, or has a later micro-batch.
+        Raises `ExactlyOnceError` if the ledger belongs to another query, or contains a later micro-batch.
         """
         if self.query is None:
             return False
@@ -85,7 +85,7 @@ class TransactionsLostError(Exception):
 
 
 NAMELESS = "without a name"
-"""Value of `Batch.query` for a numbered write that is not part of a streaming query."""
+"""Value of `Batch.query` for a write with ``batchId`` outside of a streaming query."""
 
 
 def write_share(
@@ -141,7 +141,7 @@ def _batch(context: TaskContext, settings: ExactlyOnce, streaming: bool) -> Batc
 
 
 async def _check_run(settings: ExactlyOnce, run: Run) -> None:
-    """Raise `ExactlyOnceError` if another run has begun since."""
+    """Raise `ExactlyOnceError` if another run has begun in the meantime."""
     found = await read(settings)
     if found is None or found.run != run.name:
         raise ExactlyOnceError(

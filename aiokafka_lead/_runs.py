@@ -1,4 +1,4 @@
-"""`Consumer.run`, and the parts that it shares with `ShareConsumer.run` and the relay of an outbox."""
+"""`Consumer.run`, and the parts shared with `ShareConsumer.run` and an outbox relay."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def run_consumer(
     exactly_once: Producer[Any, Any] | TransactionPipeline[Any, Any] | None,
     options: RunOptions,
 ) -> None:
-    """Implement `Consumer.run`. Options that are not given default to the consumer's options."""
+    """Implement `Consumer.run`. Omitted options default to the consumer's options."""
     from ._core.run.exactly_once import checked_producer
     from ._core.run.options import RunConfig
 
@@ -93,7 +93,7 @@ async def run_consumer(
 
 
 def check_apart(dead_letter_topic: str | None, read: Collection[str], pattern: re.Pattern[str] | None = None) -> None:
-    """Raise `ConfigError` if the run would read its own dead letters, which would fail again without end."""
+    """Raise `ConfigError` if the run would read its own dead letters, which would fail again forever."""
     if dead_letter_topic is None:
         return
     matches = pattern is not None and pattern.fullmatch(dead_letter_topic) is not None
@@ -105,10 +105,10 @@ def check_apart(dead_letter_topic: str | None, read: Collection[str], pattern: r
 
 
 async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDeserializationError]) -> None:
-    """Wait until records that cannot be deserialized may be skipped. If they become dead letters, these must be stored.
+    """Wait until records that cannot be deserialized may be skipped. Their dead letters, if any, must be stored first.
 
-    If a record in the dead-letter topic itself cannot be deserialized, raises its error. Its dead letter would be the
-    next to be read, without end.
+    If a record in the dead-letter topic itself cannot be deserialized, raises its error. Otherwise, its dead letter
+    would be read and fail next, and so on.
     """
     log = client_log("consumer", config.client_id)
     done = "was skipped"
@@ -134,7 +134,7 @@ async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDe
 
 
 class _Attended(Protocol):
-    """A consumer of either kind, or a relay."""
+    """A consumer or share consumer, or a relay."""
 
     @property
     def client_id(self) -> str: ...
@@ -147,7 +147,7 @@ class _Attended(Protocol):
 async def attended(
     consumer: _Attended, close_timeout_ms: float | None, config: HandlingConfig, work: Callable[[], Awaitable[None]]
 ) -> None:
-    """Run ``work``. If the options request it, handle signals and answer probes at the same time."""
+    """Run ``work``, while handling signals and answering probes if the options request it."""
     if not config.attended:
         await work()
         return
@@ -158,10 +158,10 @@ async def attended(
 
 
 def routing_of(handler: Any, *, transactional: bool, read: Collection[str] | None, subscribe: Subscribe) -> Routing:
-    """Return the handlers of a run in a form that is ready to be called.
+    """Return the handlers of a run, ready to be called.
 
-    `Handlers` must cover the topics that are ``read``. None means that these are unknown. If no topics are read,
-    subscribe to the topics of the handlers. Raises `ConfigError` or `ConfigTypeError`.
+    `Handlers` must cover the topics in ``read``, or None if these are unknown. If ``read`` is empty, the consumer
+    subscribes to the handlers' topics. Raises `ConfigError` or `ConfigTypeError`.
     """
     from ._core.run.routes import Route, check_topics
     from ._io.run.routing import Routing
@@ -189,19 +189,19 @@ async def outlets(
 ) -> AsyncIterator[DeadLetters | None]:
     """Yield the outlet for the dead letters of a run, and prepare the producer of its results.
 
-    The outlet is None if there is no dead-letter topic, or if the client is stopped meanwhile. Unless a producer was
-    given for dead letters, a producer with the client's connection options sends both. With ``later``, it also sends
-    the records that wait in retry topics.
+    The outlet is None if there is no dead-letter topic, or if the client is stopped during the wait. Unless the
+    application has passed a producer for dead letters, a producer with the client's connection options sends both. With
+    ``later``, it also sends records to retry topics.
     """
     targets = frozenset[str]() if routing is None else routing.targets
     if (config.dead_letter_topic is None and not targets and not later) or client.stopping:
         yield None
         return
-    # Imported here because runs without dead letters and results do not need it.
+    # Import this here, because runs without dead letters and results do not need it.
     from ._io.run.outgoing import BySize, DeadLetters, check_writable
     from .producer import Producer
 
-    # Records may be larger than the limits for new records, because brokers have accepted them before.
+    # Records may exceed the limits for new records, because brokers have already accepted them.
     unlimited = {"max_request_size": INT32_MAX, "buffer_memory": INT32_MAX}
 
     async def begun() -> Producer[Any, Any]:
@@ -209,7 +209,7 @@ async def outlets(
 
     async def compressing() -> Producer[Any, Any]:
         producer = Producer._beside(client, compression_type="gzip", **unlimited)
-        await producer.start(wait=False)  # a run that continues waits for brokers only in `send`
+        await producer.start(wait=False)  # once the run has begun, it waits for brokers only in `send`
         stack.push_async_exit(producer)
         return producer
 
@@ -235,9 +235,9 @@ async def outlets(
 async def retry_topics(
     engine: ConsumerEngine[Any, Any], config: RunConfig, group_id: str | None, routing: Routing, steps: Steps
 ) -> AsyncIterator[None]:
-    """Let the consumer read the retry topics of its partitions in the block. Missing retry topics are created.
+    """In the block, let the consumer read the retry topics of its partitions. Missing retry topics are created.
 
-    Raises `ConfigError` if retry topics are not possible, and the error of a missing topic that cannot be created.
+    Raises `ConfigError` if retry topics are impossible, and the error of a missing topic that cannot be created.
     """
     if not config.retry_topics:
         yield
@@ -260,7 +260,7 @@ async def retry_topics(
     async def make_and_keep(topics: Iterable[str]) -> None:
         try:
             await make(topics)
-        except KafkaError as error:  # only logged here; it is raised when a record must wait in that topic
+        except KafkaError as error:  # only log it here, because it is raised when a record must wait in that topic
             client_log("consumer", engine.config.client_id).warning("the retry topics do not exist yet: %s", error)
         keep(topics)
 
@@ -315,7 +315,7 @@ async def _make_retry_topics(client: Client, wanted: Mapping[str, Sequence[str]]
     topics = TopicCalls()
     topics._calls = Calls(client, client.config.request_timeout_ms)
     try:
-        # Another member may have created some of them first.
+        # Another member may have created some of them in the meantime.
         for made in (await outcomes_of(topics.create_topics(missing))).values():
             if isinstance(made, KafkaError) and not isinstance(made, TopicAlreadyExistsError):
                 raise made

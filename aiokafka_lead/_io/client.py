@@ -59,7 +59,7 @@ class Client(Life["Client"]):
         self.rebalance_lane: AnyLane = Lane.REBALANCE
         self.coordinator_lane: AnyLane = Lane.COORDINATOR
         self.asks_coordinators_apart = False
-        """True if this client has a parent and its own lane for coordinators."""
+        """True if this client has a parent and a lane of its own for coordinators."""
         self.lookup_lane = Lane.CONTROL
         """The lane for requests to leaders that look up positions."""
         self.share_lane: AnyLane = Lane.DATA
@@ -79,10 +79,10 @@ class Client(Life["Client"]):
             self._shared_metadata = SharedMetadata(parent.metadata, calls)
             self.brokers = cast(Brokers, SharedBrokers(parent.brokers, calls))
             self.metadata = cast(MetadataActor, self._shared_metadata)
-            self.lookup_lane = Lane.DATA  # DATA is connected to all leaders in use, and CONTROL to few brokers
+            self.lookup_lane = Lane.DATA  # DATA has connections to all leaders in use, CONTROL only to a few brokers
         self.application_metrics = ApplicationMetrics(self, self._metrics_push, self._log)
         self._calls = calls
-        """Calls that wait for shared objects. None without a parent."""
+        """Calls that are waiting for shared objects, or None without a parent."""
         self.commons: dict[type, Any] = {}
         """Further objects that all children share, by class."""
 
@@ -122,7 +122,7 @@ class Client(Life["Client"]):
             self._metrics_push.close(error)
 
     def adopt(self, child: Client) -> None:
-        """Let the child share this client's connections and metadata. Raises the same errors as `check`."""
+        """Let a child share this client's connections and metadata. Raises the same errors as `check`."""
         try:
             self.check()
         except NotStartedError:
@@ -145,13 +145,13 @@ class Client(Life["Client"]):
     # --- metrics for brokers -----------------------------------------------------------------------------------------
 
     def measure(self, make: Callable[[], Source]) -> None:
-        """Add a source of metrics for brokers (KIP-714). ``make`` is called if a broker subscribes to metrics."""
+        """Add a source of metrics for brokers (KIP-714). ``make`` creates it if a broker subscribes to metrics."""
         if self._metrics_push is not None and self._tasks is not None:
             self._metrics_push.add(self, make)
 
     @property
     def own_connections(self) -> Callable[[], int] | None:
-        """A function that returns the number of connections that this client has made. None if they are shared."""
+        """Function that returns the number of connections made by this client, or None if they are shared."""
         return None if self.parent is not None else lambda: self.brokers.connections_made
 
     async def client_instance_id(self, timeout_ms: float | None) -> UUID:
@@ -196,7 +196,7 @@ class Client(Life["Client"]):
         return await self.request(await self.any_node(deadline), request, timeout_ms=deadline.left_ms())
 
     async def any_node(self, deadline: Deadline, avoid: Container[int] = ()) -> int:
-        """Return the least loaded broker; see `least_loaded`. If no broker can be reached, wait for a bootstrap."""
+        """Return the least loaded broker (see `least_loaded`). If no broker can be reached, wait for a bootstrap."""
         while True:
             node_id = self.brokers.least_loaded(avoid=avoid)
             if node_id is not None:
@@ -208,7 +208,7 @@ class Client(Life["Client"]):
     async def controller(self, timeout_ms: float | None = None) -> int:
         """Return the node to which to send requests for the controller.
 
-        In KRaft it is any broker, which forwards them.
+        In KRaft, it may be any broker, because brokers forward the requests.
         """
         deadline = self._deadline(timeout_ms)
         while True:
@@ -233,7 +233,7 @@ def configured(
     *topics: str,
     **more: Any,
 ) -> tuple[C, Client | None]:
-    """Return the checked options of a client, and its parent if it uses the connections of ``client``."""
+    """Return a client's checked options, and its parent if it uses the connections of ``client``."""
     for topic in topics:
         no_options("topics", topic)
     if client is None:
@@ -263,7 +263,7 @@ class _Tasks:
 
 
 class Facade:
-    """Implements ``async with``, the client's id, and the metrics that are pushed to brokers."""
+    """``async with``, the client's id, and the metrics that are pushed to brokers."""
 
     _client: Client
 

@@ -24,16 +24,16 @@ from .primitives import MAX_STRING_BYTES, skip_tags
 M = TypeVar("M", bound=Message)
 
 _COPIED_BYTES = 1 << 20
-"""If a message is part of a larger buffer, it is copied before decoding, up to this size in bytes."""
+"""Maximum size in bytes of a message that is copied out of a larger buffer before it is decoded."""
 
 _GC_PAUSE_BYTES = 1 << 16
-"""Size in bytes above which decoding pauses the garbage collector, which would find nothing to free."""
+"""Size in bytes above which decoding pauses the garbage collector, which would not find anything to free."""
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _element_decoders: dict[tuple[type[Struct], int], Decoder] = {}
 _stepwise_decoders: dict[tuple[type[Struct], int, str], StepwiseDecoder] = {}
-# The first codec that any thread creates is kept. Without the GIL, compiled code must not look up an entry that another
+# Keep the first codec that any thread creates. Without the GIL, compiled code must not look up an entry that another
 # thread may replace.
 
 
@@ -47,8 +47,8 @@ def encode(message: Message, version: int) -> bytes:
 def encode_into(message: Message, version: int, chunks: list[Buffer], out: bytearray) -> bytearray:
     """Append the body of the message to ``out``, or to ``chunks`` and a new ``out``, which is returned.
 
-    Raises `UnsupportedVersionError` if the schema does not have the version or the version cannot carry the value of a
-    field, and `EncodeError` if a value does not fit its type.
+    Raises `UnsupportedVersionError` if the schema does not have the version, or if the version cannot carry the value
+    of a field. Raises `EncodeError` if a value does not fit its type.
     """
     kind = type(message)
     encoder = encoder_of(kind, version)
@@ -61,8 +61,8 @@ def encode_into(message: Message, version: int, chunks: list[Buffer], out: bytea
 def decode(message: type[M], version: int, buffer: Buffer) -> M:
     """Decode the message whose body is at the start of ``buffer``.
 
-    As in every client, bytes after it are ignored, because a newer broker may send a later version of a data schema.
-    Raises `UnsupportedVersionError` if the schema does not have the version, and `MalformedMessageError`.
+    Like every client, this ignores any bytes after it, because a newer broker may send a later version of a data
+    schema. Raises `UnsupportedVersionError` if the schema does not have the version, and `MalformedMessageError`.
     """
     return decode_from(message, version, memoryview(buffer), 0)[0]
 
@@ -87,7 +87,7 @@ def decode_from(message: type[M], version: int, view: memoryview, position: int)
 def decode_in_steps(
     message: type[M], version: int, view: memoryview, position: int, array: str, elements: Elements
 ) -> Generator[None, None, M]:
-    """Decode like `decode_from`, but let the generator ``elements`` read the field ``array`` in steps."""
+    """Do the same as `decode_from`, but let the generator ``elements`` read the field ``array`` in steps."""
     decoder = stepwise_decoder(message, message, version, array)
     try:
         decoded, _ = yield from decoder(_plain(view), position, len(view), view, elements)
@@ -106,7 +106,7 @@ def element_decoder(message: type[Message], element: type[Struct], version: int)
 
 
 def stepwise_decoder(message: type[Message], struct: type[Struct], version: int, array: str) -> StepwiseDecoder:
-    """Return the decoder of a struct, or of the message itself, that leaves the field ``array`` to a generator.
+    """Return a decoder of a struct, or of the message itself, that leaves the field ``array`` to a generator.
 
     Raises `UnsupportedVersionError`.
     """
@@ -142,7 +142,7 @@ def encoder_of(message: type[Message], version: int) -> Encoder:
 
 
 def make_codecs(requests: Iterable[tuple[type[Request[Any]], int]]) -> Generator[None, None, None]:
-    """Create the codecs of requests in these versions in steps, so that they are not all created at their first use."""
+    """Create the codecs of these request versions in steps, instead of all at once on first use."""
     for request, version in requests:
         encoder_of(request, version)
         yield
@@ -161,7 +161,7 @@ def _malformed(message: type[Message], version: int, error: Exception) -> Malfor
 
 
 def _plain(view: memoryview) -> Buffer:
-    """Return the bytes of the view as an object whose items can be read faster."""
+    """Return the view's bytes as an object with faster access to its items."""
     whole = view.obj
     if isinstance(whole, (bytes, bytearray)) and len(whole) == view.nbytes and view.c_contiguous:
         return whole
@@ -188,7 +188,7 @@ _INT32 = struct.Struct(">i")
 
 @lru_cache(maxsize=1024)
 def _request_head(request: type[Request[Any]], version: int, client_id: str | None) -> bytes:
-    """Return the beginning of all requests of this kind. The values for length and correlation id are missing."""
+    """Return the beginning of all requests of this kind, without the values of the length and the correlation id."""
     encoded = b"" if client_id is None else client_id.encode()
     if len(encoded) > MAX_STRING_BYTES:
         raise EncodeError(f"the client id has {len(encoded)} bytes; Kafka allows at most {MAX_STRING_BYTES}")
@@ -201,14 +201,14 @@ def encode_request(request: Request[Any], version: int, correlation_id: int, cli
 
     Large records are not copied. Raises the errors of `encode_into`.
     """
-    kind: Any = type(request)  # a class is hashable, although its instances are not
+    kind: Any = type(request)  # a class is hashable even if its instances are not
     head = bytearray(_request_head(kind, version, client_id))
     _INT32.pack_into(head, _CORRELATION_ID_AT, correlation_id)
     return finish_frame(request, version, head)
 
 
 def finish_frame(message: Message, version: int, head: bytearray) -> list[Buffer]:
-    """Return the frame that begins with ``head`` and continues with the message. Sets the length in ``head``."""
+    """Return the frame that begins with ``head`` and continues with the message. This sets the length in ``head``."""
     chunks: list[Buffer] = []
     last = encode_into(message, version, chunks, head)
     if last or not chunks:
@@ -235,7 +235,7 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
 
     ``frame`` does not include the length.
 
-    If a broker does not support the version of an ApiVersions request, it answers with error 35 in version 0 (KIP-511).
+    A broker that does not support the version of an ApiVersions request answers with error 35 in version 0 (KIP-511).
     In that case, ``api_keys`` contains the versions of ApiVersions to use, or is empty. Raises `MalformedMessageError`.
     """
     view = memoryview(frame)
@@ -244,7 +244,7 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
 
 
 def decode_answer(response: type[R], version: int, view: memoryview) -> R:
-    """Return the response like `decode_response`, when the correlation id was already read."""
+    """Return the response like `decode_response`, if the correlation id has already been read."""
     position = 4
     if response.API_KEY == API_VERSIONS_KEY:
         if view[4:6] == _UNSUPPORTED_VERSION:
@@ -258,7 +258,8 @@ def _decode_refusal(response: type[R], asked: int, view: memoryview) -> R:
     """Decode a refusal of ApiVersions: its error code and, if they can be read, its keys.
 
     Some brokers and proxies answer in the version that they do not support, or send no data after the error code. The
-    error code is enough for another request. Other fields are ignored, because garbage may look like a throttle time.
+    error code is enough for another request. The other fields are ignored, because garbage may look like a throttle
+    time.
     """
     api_keys: Any = []
     for version in (0, asked):

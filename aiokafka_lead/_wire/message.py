@@ -1,7 +1,7 @@
 """The base classes of the generated messages, and the notation of their schemas.
 
 A field is one line: ``name type versions [null versions] [tag number] [= default] [ignorable]``, for example
-``error_message string 8+ null 8+ = null ignorable``. The types are those that Kafka's schemas use. The prefix ``[]``
+``error_message string 8+ null 8+ = null ignorable``. The types are the types of Kafka's schemas. The prefix ``[]``
 makes an array. The code generator and the codec compiler read this notation."""
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Field:
         self.nullable = nullable
         """Versions in which the value may be null."""
         self.tag = tag
-        """Number of a tagged field (only in flexible versions), else None."""
+        """Number of a tagged field (only in flexible versions), otherwise None."""
         self.default = default
         """Default in the notation, or None for the default of the type."""
         self.ignorable = ignorable

@@ -129,7 +129,7 @@ def _base64url(text: str) -> str:
 
 
 MSK_LIFE_S = 900
-"""Lifetime in seconds of a token. Brokers accept it, and AWS's signers use the same."""
+"""Lifetime of a token in seconds, the same as in AWS's own signers."""
 
 _SERVICE = "kafka-cluster"
 _ALGORITHM = "AWS4-HMAC-SHA256"
@@ -239,7 +239,7 @@ def signed(region: str, keys: AwsCredentials, now: float, life_s: int = MSK_LIFE
 
 
 class _DefaultCredentials:
-    """Finds credentials in the places where AWS's tools look for them."""
+    """Credentials from the places where AWS's tools look for them."""
 
     def __init__(self) -> None:
         self._found: Any = None

@@ -1,4 +1,4 @@
-"""Spans of a consumer: of receiving, processing and committing records."""
+"""A consumer's spans, for receiving, processing and committing records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def current(context: Context) -> Iterator[None]:
 
 
 class Processes:
-    """Begins and ends the processing of a consumer's records."""
+    """Tracing of the processing of a consumer's records."""
 
     def __init__(self, kit: Kit, client: TracedClient | None) -> None:
         self.kit = kit
@@ -71,7 +71,7 @@ class Processes:
     def process(self, record: Record) -> Process | None:
         """Begin the processing of a record; return None if it needs no context.
 
-        The span is a child of the span in which the record was sent, and has a link to the current span.
+        The span is a child of the span that sent the record, and links to the current span.
         """
         ambient = get_current()
         if not self.kit.on or is_suppressed(ambient):
@@ -96,7 +96,7 @@ class Processes:
         return Process(set_span_in_context(span, context), span if span.is_recording() else None, record.topic)
 
     def process_batch(self, topic: str | None, partition: int | None, every: Sequence[Headers]) -> Process | None:
-        """Begin the processing of several records. The span has links to the spans in which they were sent."""
+        """Begin the processing of several records. The span links to the spans that sent them."""
         ambient = get_current()
         if not self.kit.on or is_suppressed(ambient):
             return None
@@ -158,7 +158,7 @@ class Processes:
 
 
 def link(span: Span, every: Sequence[Headers]) -> None:
-    """Link a span to the sampled spans in which records with these headers were sent, once for each span."""
+    """Link a span to the sampled spans that sent records with these headers, once to each."""
     seen: set[bytes] = set()
     links = 0
     for headers in every:
@@ -194,7 +194,7 @@ Key = tuple[str, int, int, int]
 
 
 class Run:
-    """Creates the spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
+    """Spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -235,7 +235,7 @@ class Run:
             self._processes.retry(process, error, attempts)
 
     def within(self, record: Record) -> AbstractContextManager[object]:
-        """Return a context manager in which the span of a failed record is current again."""
+        """Return a context manager that makes the span of a failed record current again."""
         process = self._open.get(_key(record))
         return nullcontext() if process is None else current(process.context)
 
@@ -268,7 +268,7 @@ def _key(record: Any) -> Key:
 
 
 class Reads(Processes):
-    """Creates the spans of one consumer."""
+    """Spans of one consumer."""
 
     # --- receiving ---------------------------------------------------------------------------------------------------
 
@@ -364,7 +364,7 @@ class Reads(Processes):
 
 
 class Loop:
-    """Sets the current context in the body of a loop, until the next step or the end of the loop.
+    """Current context of a loop's body, until the next step or the end of the loop.
 
     The body runs in the task that requests the next record, so it has the same context. Only the loop refers to the
     iterator, and only the iterator refers to this object. Therefore ``__del__`` runs, however the loop ends.

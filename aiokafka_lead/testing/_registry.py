@@ -26,7 +26,7 @@ class InvalidAvro(ValueError):
 
 
 class AvroSchema:
-    """A schema whose names are checked. ``named`` has types of other schemas to which it may refer."""
+    """A schema whose names have been checked. ``named`` contains types of other schemas to which it may refer."""
 
     def __init__(self, text: str, named: Mapping[str, Any]) -> None:
         self.named = dict(named)
@@ -78,7 +78,7 @@ class AvroSchema:
             schema[part] = self._settled(schema[part], space)
 
     def _settled(self, schema: Any, space: str) -> Any:
-        """Return the schema with full names in place of names."""
+        """Return the schema with full names instead of names."""
         self._check(schema, space)
         if isinstance(schema, list):
             return [self._settled_name(each, space) for each in schema]
@@ -101,7 +101,7 @@ class AvroSchema:
 
 
 def unreadable(reader: AvroSchema, writer: AvroSchema) -> list[str]:
-    """Return the reasons why the reader cannot read the writer's data, or an empty list if it can."""
+    """Return the reasons why the reader's schema cannot read the writer's data, or an empty list if it can."""
     return _Comparison(reader, writer).differences(reader.root, writer.root, "/")
 
 

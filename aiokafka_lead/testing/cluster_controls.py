@@ -29,7 +29,7 @@ class Done:
 
 
 class ClusterControls:
-    """Controls of an `EmbeddedCluster`. Each of them takes effect immediately."""
+    """Controls of an `EmbeddedCluster`. Each takes effect immediately."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -81,15 +81,15 @@ class ClusterControls:
     def protocol_errors(self) -> list[tuple[int, str, Exception]]:
         """Connections that were closed because a client sent invalid data.
 
-        Each item has the id of the broker, the address of the client, and the error.
+        Each item contains the id of the broker, the address of the client, and the error.
         """
         return list(self._engine.protocol_errors)
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
-        """Answer the next ``answers`` Metadata requests with the present state, even if the state changes.
+        """Answer the next ``answers`` Metadata requests with the current state, even if the state changes.
 
-        Use it to imitate brokers that lag behind. ``broker`` is the broker that answers so (default: all brokers, with
-        one common count).
+        Use it to imitate brokers that lag behind. ``broker`` is the broker that lags behind (default: all brokers,
+        which share the count).
         """
         integer(0)("answers", answers)
         if broker is not None:
@@ -124,10 +124,10 @@ class ClusterControls:
     ) -> Done:
         """Create a topic. It exists when the call returns.
 
-        ``assignments`` has the broker ids of each partition, with the leader first. By default, the first broker leads
-        partition 0, the second broker leads partition 1, and so on. The names in `aiokafka_lead.admin.NewTopic` are
-        also accepted: ``num_partitions``, ``topic_configs`` and ``replica_assignments``, which is a dict by partition.
-        -1 for a number means the cluster's default.
+        ``assignments`` contains the broker ids of each partition, with the leader first. By default, the first broker
+        leads partition 0, the second broker leads partition 1, and so on. The names in `aiokafka_lead.admin.NewTopic`
+        are also accepted: ``num_partitions``, ``topic_configs`` and ``replica_assignments``, which is a dict by
+        partition. -1 for a number means the cluster's default.
         """
         wanted = _checks.new_topic(name, partitions, replication_factor, configs, assignments, named_as_by_admin)
         defaults = self._engine.options

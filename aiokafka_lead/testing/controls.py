@@ -118,7 +118,7 @@ _LAST_EPOCH = 32_766
 
 
 class TransactionView(NamedTuple):
-    """A transactional id in the view of its coordinator. ``state`` is a name as in DescribeTransactions."""
+    """A transactional id as seen by its coordinator. ``state`` is a name as in DescribeTransactions."""
 
     state: str
     producer_id: int
@@ -248,7 +248,7 @@ class TelemetryControls(_Controls):
         Clients push the metrics every ``interval_ms`` (default: 300000). ``match`` selects clients, with items such as
         ``"client_id=orders-.*"`` (default: all clients). An earlier subscription with the same ``name`` is replaced.
         This is like `AdminClient.incremental_alter_configs` for a resource of type CLIENT_METRICS. Raises
-        `InvalidConfigError` and `InvalidRequestError`.
+        `InvalidConfigError` or `InvalidRequestError` for an invalid argument.
         """
         text("name", name)
         options = {
@@ -280,7 +280,7 @@ class TelemetryControls(_Controls):
         max_bytes: int = 1_048_576,
         delta: bool = True,
     ) -> None:
-        """Set which pushes the brokers accept: the codecs, the maximum size in bytes, and the temporality.
+        """Set the pushes that the brokers accept: the codecs, the maximum size in bytes, and the temporality.
 
         ``delta`` requests the change since the last push; otherwise clients push totals since their start. Only later
         subscriptions are affected.
@@ -297,5 +297,5 @@ class TelemetryControls(_Controls):
 
     @property
     def pushes(self) -> list[TelemetryPush]:
-        """Pushes of clients, oldest first. The last 10000 are kept."""
+        """Pushes from clients, oldest first. The last 10000 are kept."""
         return self._call(lambda: list(self._engine.client_metrics.pushes))

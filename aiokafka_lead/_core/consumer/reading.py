@@ -92,7 +92,7 @@ class Reading:
         self.positions = Positions(on_touch, on_news)
         self.prefetch = Prefetch(deserializers, on_news, max_decompressed_bytes)
         self.in_hand = InHand(on_release)
-        """The records that the application is processing. Empty without a group."""
+        """The records that the application is processing. Always empty without a group."""
         self.counters = ConsumerCounters()
         self.read_committed = read_committed
 
@@ -107,9 +107,9 @@ class Reading:
         return added, removed
 
     def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
-        """Set the companion topics of each topic; see `Positions.accompany`.
+        """Set the companion topics of each topic (see `Positions.accompany`).
 
-        A consumer reads them together with the partitions that it is assigned.
+        A consumer reads them along with the partitions that it is assigned.
         """
         own = self.positions.own(self.positions.assigned)
         self.positions.accompany(companions)
@@ -142,9 +142,9 @@ class Reading:
     def go_back(self, states: Iterable[PartitionState]) -> None:
         """Continue from the committed offsets, which are fetched again.
 
-        Without a committed offset, start where reading began.
+        A partition without a committed offset restarts at the position where its reading began.
 
-        Records in hand are forgotten, prefetched data is dropped, and the responses to earlier requests are ignored.
+        Records in hand are forgotten, prefetched data is dropped, and responses to earlier requests are ignored.
         """
         states = list(states)
         for state in states:
@@ -158,11 +158,11 @@ class Reading:
         state.reset(policy)
 
     def end_of(self, state: PartitionState) -> int | None:
-        """Return the end up to which this consumer may read, as of the last fetch."""
+        """Return the offset up to which this consumer may read, as of the last fetch."""
         return state.last_stable_offset if self.read_committed else state.high_watermark
 
     def counted(self) -> dict[str, Any]:
-        """Return those values of `ConsumerMetrics` that are counters."""
+        """Return the counters among the values of `ConsumerMetrics`."""
         from ...metrics import ConsumerMetrics, ConsumerTopicMetrics
 
         taken = self.prefetch.records_by_topic()

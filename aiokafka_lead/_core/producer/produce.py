@@ -43,12 +43,15 @@ message and no tagged fields.
 
 
 class BatchesResponse(ProduceResponse):
-    """A response without errors: the offsets of each batch. Of the schema's fields, only the throttle time is set."""
+    """A response without errors, with the offsets of each batch.
+
+    The only field of the schema that is set is the throttle time.
+    """
 
     __slots__ = ("acknowledged",)
 
     acknowledged: dict[bytes, dict[int, tuple[int, int]]]
-    """Base offset and append time of each batch, by topic and partition. Topics are ids, or names in UTF-8."""
+    """Base offset and append time of each batch, by topic (an id, or a name in UTF-8) and partition."""
 
 
 def read_response(version: int, buffer: Buffer, position: int, end: int, view: memoryview) -> tuple[Any, int]:
@@ -121,7 +124,7 @@ class BatchesRequest(ProduceRequest):
     RESPONSE = BatchesResponse
 
     topics: Sequence[tuple[bytes, list[tuple[int, memoryview]]]]
-    """Topics, as ids or as names in UTF-8, each with the numbers and the records of its partitions."""
+    """Topics (ids, or names in UTF-8), each with the numbers and the records of its partitions."""
 
 
 def new_request(transactional_id: str | None, acks: int, timeout_ms: int, topics: list[Any]) -> BatchesRequest:
@@ -180,7 +183,7 @@ FIRST_OF_TRANSACTIONS_V2 = 12
 _LAST_WITH_NAMES = FIRST_WITH_IDS - 1
 
 _ASIDE_BYTES = 8 * 1024
-"""Size in bytes from which on a slow codec takes longer than passing the work to a thread and back."""
+"""Size in bytes from which compression with a slow codec takes longer than passing the work to a thread."""
 
 
 class SentBatches(NamedTuple):
@@ -194,7 +197,7 @@ class SentBatches(NamedTuple):
     topic_ids: Mapping[str, UUID]
     """The topic ids at the time of the request."""
     wire_names: Mapping[str, bytes]
-    """The topics' ids or names, encoded without a length, as in a request of a flexible version."""
+    """Topic ids or names, as encoded in a request of a flexible version but without a length."""
     sent_at: float = 0.0
 
     @property
@@ -220,7 +223,7 @@ def produce_version(
     compression: str,
     transactional: TransactionalSequencing | None = None,
 ) -> int:
-    """Return the version in which to send these batches. Raises `UnsupportedVersionError`."""
+    """Return the Produce version for these batches. Raises `UnsupportedVersionError` if the broker has none."""
     lowest = None if compression == "none" else CODECS[compression].produce_version
     highest = None
     if transactional is not None:
@@ -230,7 +233,7 @@ def produce_version(
             highest = FIRST_OF_TRANSACTIONS_V2 - 1
     for batch in batches:
         if not batch.queue.topic.has_id and highest is None:
-            # In a cluster that is being upgraded, the metadata may come from an old broker.
+            # During an upgrade of the cluster, the metadata may come from an old broker.
             highest = _LAST_WITH_NAMES
     return versions.version_for(ProduceRequest, lowest=lowest, highest=highest)
 
@@ -245,7 +248,7 @@ def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
 
 
 def build_batches(batches: Sequence[ProducerBatch], transactional: bool = False) -> None:
-    """Compress the batches and set their header fields, so that `produce_request` need not do it."""
+    """Compress the batches and set their header fields, so that `produce_request` does not have to."""
     for batch in batches:
         _built(batch, transactional)
 
@@ -371,7 +374,7 @@ def _refusal(sent: SentBatches, batch: ProducerBatch, answer: PartitionProduceRe
     error = kind(f"{where}: {shown(answer.error_message or '') or kind().message}", broker=sent.label)
     record_errors: dict[int, KafkaError] | None = None
     if answer.record_errors:
-        # As in Java: the partition's error code certainly applies to a record only if a single record is invalid.
+        # Like Java: the partition's error code is certain to apply to a record only if a single record is invalid.
         single = kind if len(answer.record_errors) == 1 else InvalidRecordError
         record_errors = {
             entry.batch_index: single(

@@ -248,7 +248,7 @@ def _encoded(text: str) -> bytes:
 
 
 TOGETHER_S = 0.5
-"""Records that are due within this number of seconds are taken together."""
+"""Number of seconds within which due records are taken together."""
 
 _Times = tuple[float, float]
 """A time in Unix seconds, and in seconds of a monotonic clock."""
@@ -260,14 +260,13 @@ class Closed:
     def __init__(self, due_ms: Callable[[Any, float], float], clock: Callable[[], float]) -> None:
         """Start without closed partitions.
 
-        ``due_ms`` returns the time at which a record is due, given the record and the present time. Both are Unix times
-        in milliseconds. ``clock`` is monotonic, because setting back a wall clock would keep partitions closed for too
-        long.
+        ``due_ms(record, now)`` returns the time at which the record is due. Both times are Unix times in milliseconds.
+        ``clock`` is monotonic, because setting a wall clock back would keep partitions closed for too long.
         """
         self._due_ms = due_ms
         self._clock = clock
         self._until: dict[TopicPartition, tuple[int, _Times]] = {}
-        """The offset of a record that is not due, and the time until which it is not examined."""
+        """For each partition, the offset of a record that is not due, and the time until which it is not examined."""
 
     def is_closed(self, tp: TopicPartition, position: Position | None, now: float) -> bool:
         """Return True if no record of the partition is due from this position on."""
@@ -276,7 +275,10 @@ class Closed:
         return self._left_s(until, now) > 0 and position is not None and position.offset >= offset
 
     def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
-        """Return the number of the partition's next records that are due. If not all are due, close the partition."""
+        """Return the number of the partition's next records that are due.
+
+        Close the partition if not all of its records are due.
+        """
         for index, record in enumerate(records):
             due_at = self._due_ms(record, now * 1000) / 1000
             if due_at > now:
@@ -286,7 +288,7 @@ class Closed:
         return len(records)
 
     def opens_in_s(self, now: float) -> float:
-        """Return the seconds until the next partition opens. Infinity if all are open."""
+        """Return the seconds until the next partition opens, or infinity if all are open."""
         # Also forget partitions that were revoked or paused, because no later record opens them.
         self._until = {tp: closed for tp, closed in self._until.items() if self._left_s(closed[1], now) > 0}
         return min((self._left_s(until, now) for _, until in self._until.values()), default=math.inf)

@@ -44,7 +44,7 @@ class Delay(NamedTuple):
     """The delay of a retry topic."""
 
     text: str
-    """The delay, as written in the topic's name."""
+    """The delay as written in the topic's name."""
     ms: int
 
 

@@ -20,7 +20,7 @@ LOADED_AT_ONCE_BYTES = 512 * 1024
 
 
 class AcquiredData:
-    """The batches of one partition from one response. They contain the acquired records, and perhaps others.
+    """The batches of one partition from one response. They contain the acquired records and perhaps others.
 
     Acquired offsets without a record are acknowledged as gaps, as the protocol requires. Records that cannot be read
     are released, because their bytes may have been damaged in transit. If the log itself is damaged, the group's
@@ -44,17 +44,17 @@ class AcquiredData:
             records, check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_batch_bytes
         )
         self._passed = 0
-        """Number of acquired offsets that were processed."""
+        """Number of acquired offsets that have been processed."""
         self.failure: CorruptRecordError | BatchTooLargeError | None = None
-        """The error because of which the remaining records were released, or None."""
+        """The error for which the remaining records were released, or None."""
 
     @property
     def left(self) -> int:
-        """Number of acquired offsets that were not processed."""
+        """Number of acquired offsets that have not been processed."""
         return len(self.acquired) - self._passed
 
     def next_view(self) -> BatchView | MessageSet | None:
-        """Return the next batch, or None at the end. It must be loaded and then passed to `records`."""
+        """Return the next batch, or None at the end. Load it, and then pass it to `records`."""
         try:
             part = next(self._parts, None)
         except (CorruptRecordError, BatchTooLargeError) as error:
@@ -65,7 +65,7 @@ class AcquiredData:
         return part
 
     def load(self, view: BatchView | MessageSet, max_bytes: int) -> bool:
-        """Decompress a batch. If its content would exceed ``max_bytes``, leave it as it is and return False."""
+        """Decompress a batch. If its content would exceed ``max_bytes``, leave it unchanged and return False."""
         try:
             return view.load_within(max_bytes)
         except (CorruptRecordError, BatchTooLargeError) as error:
@@ -73,7 +73,7 @@ class AcquiredData:
             return True
 
     def records(self, view: BatchView | MessageSet) -> list[ShareRecord[Any, Any]]:
-        """Return the acquired records of a batch, which are not acknowledged yet."""
+        """Return the acquired records of a batch. They are not acknowledged yet."""
         acquired = self.acquired
         if self._passed == len(acquired):
             return []
@@ -109,14 +109,14 @@ class AcquiredData:
         self.release()
 
     def release(self) -> None:
-        """Release the acquired records that were not processed, and return no more records."""
+        """Release the acquired records that have not been processed, and return no more records."""
         self.acquired.decide_span(Span(self._passed, len(self.acquired)), int(AcknowledgeType.RELEASE))
         self._passed = len(self.acquired)
         self._parts = iter(())
 
 
 FIRST = 64
-"""Initial limit, before the application has waited for records."""
+"""Initial limit, which applies until the application has waited for records."""
 
 LATE = 0.25
 """Fraction of the lock duration after which a buffered record is late, which lowers the limit."""
@@ -126,20 +126,20 @@ LOCK_S = 30.0
 
 
 class Allowance:
-    """The limit on buffered records.
+    """Adaptive limit on buffered records.
 
     While this member holds an acquired record, no other member can process it. The limit is therefore low at first. It
-    doubles whenever the application waits for records, and halves whenever a record is late for the application.
+    doubles whenever the application waits for records, and halves whenever a record reaches the application late.
     """
 
     def __init__(self, most: int, *, of_each_broker: bool = False) -> None:
         self._most = most
         self._of_each_broker = of_each_broker
-        """True if the limit grows with the number of brokers, because fetches of few records would be frequent."""
+        """True if the limit grows with the number of brokers. Otherwise, fetches of few records would be frequent."""
         self.brokers = 1
         """Number of brokers that lead partitions to read."""
         self.limit = min(FIRST, most)
-        """The limit over all brokers."""
+        """The limit for all brokers together."""
         self.lock_s = LOCK_S
         """Lock duration in seconds."""
 
@@ -154,25 +154,31 @@ class Allowance:
         self.limit = min(most, 2 * self.limit)
 
     def waited(self, lock_left_s: float) -> None:
-        """Lower the limit if the record that is about to be handed out is late."""
+        """Lower the limit if the record about to be handed out is late."""
         if lock_left_s < (1 - LATE) * self.lock_s:
             self.limit = max(1, self.limit // 2)
 
     def late_at(self, expires_at: float) -> float:
-        """Return the time from which a record is late, if its lock ends at ``expires_at``."""
+        """Return the time from which a record counts as late, given that its lock ends at ``expires_at``."""
         return expires_at - (1 - LATE) * self.lock_s
 
 
 Record = ShareRecord[Any, Any]
 
 TOO_LATE = 0.2
-"""Fraction of the lock duration below which a record is released, because it would hardly be processed in time."""
+"""Fraction of the lock duration that must be left.
+
+Otherwise, a record is released, because it would hardly be processed in time.
+"""
 
 RELEASE = int(AcknowledgeType.RELEASE)
 
 
 class NotLoaded(Exception):
-    """Raised if the next batch is large. Call its ``load`` in a thread, and then try again."""
+    """Raised if the next batch is too large to decompress on the event loop.
+
+    Call ``load`` in a thread, and try again.
+    """
 
     def __init__(self, view: BatchView | MessageSet) -> None:
         super().__init__()
@@ -180,7 +186,7 @@ class NotLoaded(Exception):
 
 
 class ShareBuffer:
-    """Buffers responses in their order of arrival.
+    """Buffer of responses in their order of arrival.
 
     The records of the first response are decoded as they are handed out.
     """
@@ -188,13 +194,13 @@ class ShareBuffer:
     def __init__(self, allowance: Allowance, failed: Callable[[AcquiredData], None], counters: ShareCounters) -> None:
         self._allowance = allowance
         self._failed = failed
-        """Called with a response that could not be read completely."""
+        """Called with any response that could not be read completely."""
         self._counters = counters
         self._answers: deque[AcquiredData] = deque()
         self.at_hand = AtHand()
-        """Decoded records. Changed only here, and by an iteration that takes them one by one."""
+        """Decoded records. Only this class changes them, and an iteration that takes them one by one."""
         self._returned: deque[list[Record]] = deque()
-        """Records that were taken and put back, grouped by response."""
+        """Records that were put back after they were taken, grouped by response."""
         self._view: BatchView | MessageSet | None = None
         """The next batch of the first response, while a thread decompresses it."""
         self._topics: Collection[str] | None = None
@@ -248,7 +254,7 @@ class ShareBuffer:
                 return taken
 
     def _not_handed_out(self, records: Sequence[Record]) -> None:
-        """Subtract these decoded records from the number handed out."""
+        """Subtract these decoded records from the number of records handed out."""
         if records:
             self._counters.of(records[0].topic).decoded -= len(records)
 
@@ -301,16 +307,16 @@ class ShareBuffer:
             self.at_hand.quick_until = 0.0
 
     def go_on(self, record: Record, until: float) -> None:
-        """Allow the iteration that received this record to take the next records without checks until this time.
+        """Allow the iteration that received this record to take more records without checks until this time.
 
-        The time is earlier if the lock of the record becomes too old before it, because the iteration does not check
-        locks. Has no effect if records were put back.
+        The permission ends earlier if the record's lock becomes too old before that time, because the iteration does
+        not check locks. There is no permission if records have been put back.
         """
         if not self._returned:
             self.at_hand.quick_until = min(until, self._allowance.late_at(record._acquired.expires_at))
 
     def hold_only(self, topics: Collection[str], now: float) -> None:
-        """Buffer only records of these topics. Release all others, including those that arrive later."""
+        """Buffer only records of these topics. Release all others, also if they arrive later."""
         self._topics = topics
         left = [records for records in self._returned if not self._holds(records[0]._acquired)]
         self._returned = deque(records for records in self._returned if self._holds(records[0]._acquired))

@@ -82,39 +82,39 @@ class _Handed(NamedTuple):
     acquired: Acquired
     span: Span
     kind: int
-    """The decision about them when the application reads again."""
+    """The decision to make about them when the application reads again."""
 
 
 class Delivered:
     """The records in hand of one consumer.
 
-    With ``implicit`` acknowledgement, they count as accepted when the application reads again.
+    With ``implicit`` acknowledgement, they are accepted when the application reads again.
     """
 
     def __init__(self, *, implicit: bool) -> None:
         self.implicit = implicit
         self._handed: list[_Handed] = []
         self._given: Record | None = None
-        """The latest record, if it was handed out by itself."""
+        """The latest record if it was handed out alone."""
         self._outcomes: dict[TopicPartition, KafkaError | None] = {}
 
     def handed_out(self, records: Sequence[Record]) -> None:
-        """Record that the application receives these records, which are from one response and in offset order."""
+        """Record that the application has received these records, which are from one response and in offset order."""
         if self.implicit:
             self._handed.append(_handed(records, ACCEPT))
 
     def unreadable(self, record: Record) -> None:
         """Record that a read raises an error because of this record.
 
-        The record is released at the next read, unless the application acknowledges it before.
+        The record is released at the next read, unless the application acknowledges it first.
         """
         self._handed.append(_handed((record,), RELEASE))
 
     def go_on(self, record: Record) -> bool:
-        """Record that an iteration hands out this record, and make the default decision about the previous one.
+        """Record that an iteration is handing out this record, and make the default decision about the previous one.
 
-        Returns True if the caller must first call `come_back`, because records that were handed out otherwise have no
-        decision, and then this method again.
+        Returns True if records that were handed out in another way have no decision. The caller must then call
+        `come_back` and afterwards this method again.
         """
         given = self._given
         if given is None:
@@ -129,7 +129,7 @@ class Delivered:
         return False
 
     def come_back(self, now: float) -> None:
-        """Make the default decision about the records handed out before, because the application is done with them."""
+        """Make the default decision about all records handed out so far, because the application is done with them."""
         self._keep_given()
         if not self._handed:
             return
@@ -139,7 +139,7 @@ class Delivered:
                 exchange.decided(acquired, now)
 
     def give_back(self, now: float) -> None:
-        """Release the records that the application has received and not decided about."""
+        """Release the records that the application has received without deciding about them."""
         self._keep_given()
         self._handed = [handed._replace(kind=RELEASE) for handed in self._handed]
         self.come_back(now)

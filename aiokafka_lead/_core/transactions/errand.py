@@ -1,7 +1,7 @@
 """Series of requests to the transaction coordinator, and the time of the first question if it has finished.
 
 An *errand* gets a producer id, ends a transaction, or gets a new epoch. Each response determines the next request. An
-errand ends when the producer is ready for its next transaction, or can never have another.
+errand ends when the producer is ready for its next transaction, or can never begin another.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ _NEEDED = ((ProduceRequest, 12), (EndTxnRequest, 5), (TxnOffsetCommitRequest, 5)
 
 
 class TransactionVersion:
-    """The newest known value of the feature. A transaction ends in the version in which it began."""
+    """The newest known value of the feature ``transaction.version``.
+
+    A transaction ends in the version in which it began.
+    """
 
     def __init__(self) -> None:
         self._newest = -1
@@ -54,7 +57,10 @@ class TransactionVersion:
         """True if these features include KIP-890."""
 
     def v2(self, offers: Iterable[ApiVersions]) -> bool:
-        """Return True if the next transaction should follow KIP-890. ``offers`` come from the connected brokers."""
+        """Return True if the next transaction should follow KIP-890.
+
+        ``offers`` contains the API versions of the connected brokers.
+        """
         offered = list(offers)
         if len(offered) != len(self._offered) or not all(map(is_, offered, self._offered)):
             self._offered = offered
@@ -75,7 +81,7 @@ FIRST_INIT_WITH_EPOCH = 3
 """First version of InitProducerId that accepts a producer id and epoch, and returns the next epoch (KIP-360)."""
 
 FIRST_END_WITH_EPOCH = 5
-"""First version of EndTxn in which each transaction has its own epoch: the response contains the next (KIP-890)."""
+"""First version of EndTxn with an epoch per transaction: the response contains the next epoch (KIP-890)."""
 
 _ENDING = ("PrepareAbort", "PrepareCommit", "PrepareEpochFence")
 _TIMED_OUT = "CompleteAbort"
@@ -83,7 +89,7 @@ _INITIALIZED = "Empty"
 
 
 def ask_request(transactional_id: str, versions: ApiVersions) -> tuple[DescribeTransactionsRequest, int]:
-    """Return the request for the coordinator's state of a transactional id, and its version."""
+    """Return the request that asks the coordinator for the state of a transactional id, and its version."""
     version = versions.version_for(DescribeTransactionsRequest)
     return DescribeTransactionsRequest(transactional_ids=[transactional_id]), version
 
@@ -107,7 +113,7 @@ _FATES = {"CompleteCommit": Outcome.COMMITTED, "CompleteAbort": Outcome.ABORTED}
 
 
 class Errand:
-    """One errand. Until ``call`` is None, send `request` and call `answered`, `failed` or `lost`."""
+    """One errand. Until ``call`` is None, send `request`, and then call `answered`, `failed` or `lost`."""
 
     def __init__(
         self,
@@ -124,13 +130,13 @@ class Errand:
 
         ``producer_id`` and ``epoch`` identify the producer of the transaction. -1 means that the coordinator has not
         assigned them yet, which is possible only if ``call`` requests a producer id. ``timeout_ms`` is the
-        ``transaction_timeout_ms`` of the producer. Set ``v2`` if the transaction follows KIP-890. Set ``renew`` if the
-        producer needs a new epoch before its next transaction.
+        ``transaction_timeout_ms`` of the producer. ``v2`` is True if the transaction follows KIP-890. ``renew`` is True
+        if the producer needs a new epoch before its next transaction.
         """
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
         self.call: Call | None = call
-        """The current request, or None when the errand has ended."""
+        """The current request, or None if the errand has ended."""
         self.producer_id = producer_id
         """The current producer id, which the errand may replace."""
         self.epoch = epoch
@@ -139,15 +145,15 @@ class Errand:
         self._ends = call in (Call.COMMIT, Call.ABORT)
         """True if the errand ends a transaction."""
         self.outcome: Outcome | None = None
-        """The outcome of the transaction, or None until it is known. The errand may continue after that."""
+        """The outcome of the transaction, or None until it is known. The errand may continue after this."""
         self.refusal: KafkaError | None = None
         """The error that ended the errand early, or None."""
         self.reason: KafkaError | None = None
-        """The error that led to an abort instead of a commit, or to a question about another producer."""
+        """The error that caused an abort instead of a commit, or a request for the coordinator's state."""
         self.latest: KafkaError | None = None
         """The error of the latest request, or None if it succeeded."""
         self.in_doubt = False
-        """True if a request to commit was not answered, so the transaction may have been committed."""
+        """True if a request to commit got no response, so that the transaction may have been committed."""
 
     @property
     def fenced(self) -> bool:
@@ -155,7 +161,10 @@ class Errand:
         return isinstance(self.refusal, ProducerFencedError)
 
     def request(self, versions: ApiVersions) -> tuple[Request[Any], int]:
-        """Return the next request, and its version for a broker with ``versions``. Raises `UnsupportedVersionError`."""
+        """Return the next request, and its version for a broker with these ``versions``.
+
+        Raises `UnsupportedVersionError`.
+        """
         call = self.call
         if call is Call.ASK:
             return ask_request(self.transactional_id, versions)
@@ -178,7 +187,7 @@ class Errand:
         return init, version
 
     def lost(self) -> None:
-        """Record that the response was lost. The coordinator may have executed the request.
+        """Record that no response arrived. The coordinator may have executed the request.
 
         Without KIP-890, it may even execute the request later, in another transaction of the same epoch (KAFKA-17754).
         The next transaction must therefore have another epoch.
@@ -191,8 +200,7 @@ class Errand:
     def answered(self, response: Any) -> Verdict | None:
         """Process a response.
 
-        Returns None if the errand has advanced or ended. Otherwise returns the verdict about repeating the same
-        request.
+        Returns None if the errand has advanced or ended. Otherwise, returns the verdict on repeating the same request.
         """
         self.latest = None
         if self.call is Call.ASK:
@@ -215,7 +223,7 @@ class Errand:
         self.latest = error
         verdict = verdict_of(self.call, type(error))
         if verdict is Verdict.REFUSE and self.in_doubt and self.call is Call.COMMIT:
-            verdict = Verdict.RETRY  # the outcome of the transaction must be found out, however long it takes
+            verdict = Verdict.RETRY  # the outcome of the transaction must become known, however long it takes
         step = _STEPS.get(verdict)
         if step is None:
             return verdict
@@ -273,12 +281,12 @@ class Errand:
         self._refuse(fenced)
 
     def _learn(self, response: DescribeTransactionsResponse) -> Verdict | None:
-        """Find out if the transaction timed out, or if another producer has taken over.
+        """Find out whether the transaction timed out or another producer has taken over.
 
         When a transaction times out, the coordinator aborts it under the next epoch of the same producer id and forgets
-        the previous epoch. The new epoch must therefore be requested with that next epoch. If another producer has
-        taken over, and has begun and aborted a transaction in the meantime, the state looks the same. This producer
-        then fences the other one, as any later producer would. No data is lost.
+        the previous epoch. The new epoch must therefore be requested with that next epoch. The state looks the same if
+        another producer has taken over and has already begun and aborted a transaction. This producer then fences the
+        other one, as any later producer would. No data is lost.
         """
         found = next((s for s in response.transaction_states if s.transactional_id == self.transactional_id), None)
         if found is None:
@@ -289,7 +297,7 @@ class Errand:
         own = found.producer_id == self.producer_id and found.producer_epoch in (self.epoch, self.epoch + 1)
         if own and found.transaction_state in _ENDING:
             return Verdict.RETRY
-        # The earlier response was wrong: no other producer has taken over.
+        # The earlier error was wrong: no other producer has taken over.
         if own and found.producer_epoch == self.epoch:
             if isinstance(self.reason, InvalidTxnStateError):
                 self.outcome = self._fate_in(found.transaction_state)

@@ -33,7 +33,7 @@ from ..loop import Signal
 from .position_keeper import PositionKeeper
 
 FetchDone = Callable[[PlannedFetch, FetchResponse | None, KafkaError | None], None]
-"""Callback of a fetch. Called exactly once if the fetch was sent and was not withdrawn."""
+"""Callback of a fetch. Called exactly once if the fetch was sent and not withdrawn."""
 
 
 class Channel(Protocol):
@@ -43,7 +43,7 @@ class Channel(Protocol):
     def version(self) -> int:
         """The version of Fetch in use.
 
-        Raises `UnsupportedVersionError` if the broker supports none of this client's versions.
+        Raises `UnsupportedVersionError` if the broker supports none of the client's versions.
         """
         ...
 
@@ -60,7 +60,7 @@ class FetchChannels(Protocol):
 
     @property
     def held_for_s(self) -> float:
-        """Longest time in seconds for which a fetch without records stays in flight."""
+        """Maximum number of seconds for which a fetch without records stays in flight."""
         ...
 
     def start(self, wake: Callable[[], None]) -> None:
@@ -154,8 +154,8 @@ async def close_sessions(
 ) -> None:
     """Close these sessions at the brokers that are connected.
 
-    Otherwise, brokers would keep the sessions in memory until newer sessions replace them. The data connection is not
-    used, because the broker may be holding the last fetch on it.
+    Otherwise, brokers would keep the sessions in memory until newer sessions replace them. This does not use the DATA
+    connection, on which the broker may be holding the last fetch.
     """
     at_once = options._replace(fetch_max_wait_ms=0)
 

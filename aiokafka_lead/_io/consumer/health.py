@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from ..group.standing import Standing
 
 WARN_AFTER_S = (1.0, 3.0)
-"""Bounds in seconds for the time after which a blocked event loop is logged. That time is the heartbeat interval."""
+"""Bounds in seconds for the time after which a blocked event loop is logged, which is the heartbeat interval."""
 
 LOOK_EVERY_S = 4.0
-"""Interval in seconds at which positions are checked. Shorter if ``request_timeout_ms`` is short."""
+"""Interval in seconds at which positions are checked. It is shorter if ``request_timeout_ms`` is short."""
 
 TICK_S = 0.25
 """Interval in seconds at which the clock is checked."""
@@ -86,10 +86,10 @@ class HealthWatch:
         )
         self._fetched_at: float | None = None
         self._heartbeat_at: float | None = None
-        """Times of the last answered fetch and the last answered heartbeat, when `_remember` last ran."""
+        """Times at which the last fetch and the last heartbeat were answered, as of the last `_remember`."""
 
     def start(self) -> None:
-        """Start to watch the event loop."""
+        """Start watching the event loop."""
         self._started_at = time.monotonic()
         self._client.spawn(self._loop.run, name="kafka loop watch")
 
@@ -149,7 +149,7 @@ class HealthWatch:
         return None if done is None or end is None else max(0, end - done)
 
     def _is_hungry(self, now: float) -> bool:
-        """Return True if reads are waiting for fetches. The task that asks for the health may also be the reader."""
+        """Return True if reads are waiting for fetches. The task that requests the health may also be the reader."""
         waits = self._reader.has_waited_since(now - self._limits.fetch_s)
         return waits and any(not state.paused for state in list(self._positions))
 
@@ -205,7 +205,7 @@ def since(at: float | None, now: float) -> float | None:
 
 
 class LoopWatch:
-    """A task that repeatedly sleeps for `TICK_S`. If it wakes late, the event loop was blocked.
+    """A task that repeatedly sleeps for `TICK_S`. If it wakes late, the event loop has been blocked.
 
     ``remember`` is called before each sleep. ``starved`` is called with the length of the blockage and the time, and
     returns a description of the requests that were delayed. It must use what ``remember`` has stored, because other

@@ -37,7 +37,10 @@ class CheckedSends:
     __slots__ = ("_awaited", "_intake", "_prepares", "_serializers", "_topics", "as_they_come", "takes_bytes")
 
     def __init__(self, config: ProducerConfig, intake: Intake, topics: Container[str]) -> None:
-        """Pass checked records to ``intake``. ``topics`` are the topics of earlier records, whose names are valid."""
+        """Pass checked records to ``intake``.
+
+        ``topics`` contains the topics of earlier records, whose names are known to be valid.
+        """
         self._intake = intake
         self._topics = topics
         self._serializers = Serializers(config.key_serializer, config.value_serializer)
@@ -45,9 +48,9 @@ class CheckedSends:
         """The option names of serializers that must be awaited."""
         self._prepares = self._serializers.prepares
         self.takes_bytes = self._serializers.plain
-        """True if keys and values are sent as they are."""
+        """True if keys and values are sent unchanged."""
         self.as_they_come = self.takes_bytes and config.partitioner is None
-        """True if records can be appended as they are."""
+        """True if records can be appended unchanged."""
 
     def through(self, intake: Intake) -> Self:
         """Return the same object with another intake."""
@@ -150,7 +153,7 @@ class CheckedSends:
         return await self._intake.put_all(records, admission, deadline)
 
     async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
-        """Accept a batch that the application has filled, in the same way as `send` accepts a record."""
+        """Accept a batch filled by the application, in the way that `send` accepts a record."""
         admission = self._intake.admission
         admission.check()
         try:
@@ -192,7 +195,7 @@ class CheckedSends:
     ) -> Record:
         """Check and serialize a record with serializers that must be awaited.
 
-        Raises if the producer has become unusable.
+        Raises an error if the producer has become unusable.
         """
         name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
         time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
@@ -206,7 +209,7 @@ class CheckedSends:
 def _with_headers(
     key: bytes | WithHeaders | None, value: bytes | WithHeaders | None, headers: Headers
 ) -> tuple[bytes | None, bytes | None, Headers]:
-    """Return the key, the value and the headers of a record, including headers that serializers have added."""
+    """Return the key, the value and the headers of a record, including headers added by serializers."""
     if isinstance(key, WithHeaders):
         headers = (*headers, *key.headers)
         key = key.content

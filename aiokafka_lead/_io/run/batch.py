@@ -46,9 +46,9 @@ _FATAL = (CommitOutcomeUnknownError, ProducerFencedError, TransactionAbortedErro
 """Errors of the transaction. They do not count as failures of a handler."""
 
 RETRY_WITHIN_S = 1.0
-"""Age in seconds up to which a transaction waits to handle failed records again.
+"""Maximum age in seconds at which a transaction waits to handle failed records again.
 
-Readers of later records of other transactions also wait until this transaction has ended.
+Readers of later records, even of other transactions, wait until this transaction has ended.
 """
 
 
@@ -57,10 +57,10 @@ class NotSentError(Exception):
 
 
 class Batch:
-    """Takes records until there are enough, and passes them to handlers meanwhile.
+    """Takes records until there are enough, while handlers process those already taken.
 
     If a handler fails after it has sent records, the transaction must be aborted. The other records in hand are still
-    handled, to find all that fail. Otherwise, each of them would make another transaction fail.
+    handled, to find all failing records. Otherwise, each of these would make another transaction fail.
     """
 
     def __init__(
@@ -78,17 +78,20 @@ class Batch:
         self.undo: list[Undo] = []
         """Functions to call if the transaction is aborted. They undo changes of `Following`."""
         self.sent: list[tuple[Sending, Delivery]] = []
-        """Records that were sent to other topics instead of being handled."""
+        """Records that have been sent to other topics instead of being handled."""
         self.refused: list[tuple[Sending, Exception]] = []
         """Records that could not be sent to other topics."""
         self.spoilt = False
-        """True if a handler has failed after it has sent records. Only an abort can undo that."""
+        """True if a handler has failed after sending records. Only an abort can undo that."""
         self.outside: Callable[[], int] = int
-        """Counts uses of the producer other than through the transaction. Set once the transaction has begun."""
+        """Counter of the uses of the producer other than through the transaction.
+
+        Set once the transaction has begun.
+        """
         self._retry_by = 0.0
-        """Time before which failed records may be handled again within the transaction (``time.monotonic()``)."""
+        """Time until which failed records may be handled again within the transaction (``time.monotonic()``)."""
         self._hurry = anyio.Event()
-        """Set when failed records should not wait any longer."""
+        """Set when failed records must wait no longer."""
         self._room = Signal()
         self._calm = Signal()
         self._work = Work(
@@ -115,7 +118,7 @@ class Batch:
         self.error: BaseException | None = None
         """An error other than a handler's failure that ends the batch, or None."""
         self.ended: Waiter[None] = Waiter()
-        """Completed when the batch was committed or aborted, or when its outcome is unknown."""
+        """Completed once the batch has been committed or aborted, or its outcome is unknown."""
 
     # --- taking records ----------------------------------------------------------------------------------------------
 
@@ -130,7 +133,7 @@ class Batch:
         return taken > 0
 
     def close(self) -> None:
-        """Take no more records, and end soon. If the transaction is lost, start no more records."""
+        """Take no more records, and end soon. If the transaction is lost, handle no more records."""
         self._ends_soon = True
         if self.lost:
             self._closed = True
@@ -161,7 +164,7 @@ class Batch:
             try:
                 self._left -= await self._intake.take(self._work, left_s * 1000, room)
             except KafkaError:
-                return  # The next read raises it again. If it were raised now, these records could not be committed.
+                return  # The next read raises it again. Raising it now would prevent the commit of these records.
             if self._closed:  # while records were being taken
                 self._close_all()
             self._rouse()
@@ -231,7 +234,7 @@ class Batch:
 
     @property
     def busy(self) -> list[Worker[HandlerSlot]]:
-        """The workers that are handling a record."""
+        """Workers that are handling a record."""
         return [] if self._workers is None else self._workers.busy
 
     def stuck_since(self) -> float | None:
@@ -239,13 +242,13 @@ class Batch:
         return None if self._workers is None else self._workers.stuck_since()
 
     def handled(self, slots: Sequence[HandlerSlot]) -> None:
-        """Finish with records that were handled or sent to another topic."""
+        """Finish with records that have been handled or sent to another topic."""
         for slot in slots:
             self._work.finished(slot)
         self._rouse()
 
     def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None:
-        """Mark the transaction as lost, because the handler of these records has raised an exception."""
+        """Mark the transaction as lost, because the handler of these records raised an exception."""
         first, *others = slots
         record: Record = first.record  # type: ignore[assignment]
         if others and self.is_failure(error):
@@ -286,7 +289,7 @@ class Batch:
             self._work.close(partition)
 
     def _give_up(self, slot: HandlerSlot) -> None:
-        """Take back the record in this slot, and start no more records."""
+        """Take back the record in this slot, and handle no more records."""
         self._closed = True
         self._close_all()
         self._work.given_up(slot)
@@ -297,7 +300,7 @@ class Batch:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets after all records. Raises `CommitFailedError` if a partition was revoked meanwhile."""
+        """Return the offsets after all records. Raises `CommitFailedError` if a partition has been revoked."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         if self.commits_unchanged:
             found.update(self._intake.standing_still(self._work))

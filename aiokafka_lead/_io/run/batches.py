@@ -34,16 +34,16 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Ways(NamedTuple):
-    """The functions for records that are not handled together."""
+    """Functions for records that are not handled together."""
 
     settle: Callable[[HandlerSlot, Record, BaseException, int], None]
-    """Settles a record whose handler has raised this exception in this number of attempts; see `WorkersRun`."""
+    """Settles a record whose handler has raised this exception after this number of attempts (see `WorkersRun`)."""
     leave: Callable[[HandlerSlot], None]
     """Finishes with a record."""
     following: Following | None
-    """The keys that wait in retry topics, if their records must be handled in order. Otherwise None."""
+    """The records that wait in retry topics if the order by key applies to these, otherwise None."""
     follow: Callable[[HandlerSlot, Record], bool]
-    """Returns True for a record that is not handled here, because it follows another record of its key."""
+    """Returns True for a record that is not handled here because it follows another record of its key."""
 
 
 class _Member(NamedTuple):
@@ -59,14 +59,14 @@ class Gatherer:
     def __init__(self, routing: Routing, changed: Signal) -> None:
         """Collect records for the handlers of ``routing``.
 
-        ``changed`` is set when the start of the next batch has changed.
+        ``changed`` is set when the time at which the next batch starts has changed.
         """
         self._routing = routing
         self._changed = changed
         self._gathering: Gathering[BatchRoute] = Gathering()
 
     def take_over(self, slot: HandlerSlot, record: Record) -> bool:
-        """Return True if the record now waits for a batch, together with its slot."""
+        """Return True if the record and its slot are now waiting for a batch."""
         route = self._routing.batch_of(record.topic)
         if route is None:
             return False
@@ -76,10 +76,10 @@ class Gatherer:
 
 
 class Batches(Gatherer):
-    """Takes over records from workers, and handles the records of each partition in a separate task.
+    """Takes over records from workers, and handles each partition's records in a separate task.
 
-    A batch that has failed is handled again as a whole. When its retries are used up, each record is handled alone. If
-    the order by key applies across retry topics, a batch ends before a second record of a key that waits there.
+    A failed batch is handled again as a whole. When its retries are used up, each record is handled alone. If the order
+    by key applies across retry topics, a batch ends before a second record of a key that is waiting there.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Batches(Gatherer):
     ) -> None:
         """Handle batches with the handlers of ``routing``.
 
-        ``deserialize`` is None if records are used as they are. ``calm`` is notified when ``outgoing`` has written a
+        ``deserialize`` is None if records are used unchanged. ``calm`` is notified when ``outgoing`` has written a
         record.
         """
         super().__init__(routing, changed)
@@ -141,7 +141,7 @@ class Batches(Gatherer):
             self._changed.set()
 
     async def _members(self, worker: Worker[HandlerSlot], by: BatchRoute, left: deque[HandlerSlot]) -> list[_Member]:
-        """Remove the next records from ``left``. Return those that are handled together.
+        """Remove the next records from ``left``. Return those to handle together.
 
         Records that cannot be deserialized are settled as bad records.
         """
@@ -155,7 +155,7 @@ class Batches(Gatherer):
                     break
                 keys.add(record.key)
             left.popleft()
-            worker.slot = slot  # holds an unfinished record, so that a wait for its partition includes this worker
+            worker.slot = slot  # hold an unfinished record, so that a wait for its partition includes this worker
             if await self._follows(slot, record):
                 continue
             while True:
@@ -168,7 +168,7 @@ class Batches(Gatherer):
                         continue
                     if not slot.busy:
                         left.clear()
-                        # The partition was given up, so the records before it will be delivered again as well.
+                        # The partition has been given up, so the earlier records will be delivered again as well.
                         return []
                     self._settle(slot, record, error, 0)
                     break
@@ -216,14 +216,20 @@ class Batches(Gatherer):
                 return
 
     async def _follows(self, slot: HandlerSlot, record: Record) -> bool:
-        """Return True if the record follows another record of its key. Waits until earlier records are written."""
+        """Return True if the record follows another record of its key.
+
+        Waits until earlier records have been written.
+        """
         if self._following is None or slot.partition is None:
             return False
         await self._until_written(slot.partition, record.key)
         return self._follow(slot, record)
 
     async def _until_written(self, partition: PartitionWork, *keys: bytes | None) -> None:
-        """Wait until records of the partition are written to other topics. If keys are given, wait only for these."""
+        """Wait until records of the partition are written to other topics.
+
+        If keys are given, wait only for their records.
+        """
         while any(
             slot.partition is partition and slot.record is not None and (not keys or slot.record.key in keys)
             for slot in self._outgoing.slots
@@ -237,7 +243,7 @@ class Batches(Gatherer):
         return 0 if later is None else later.attempts(record)
 
     async def _waits_out(self, slot: HandlerSlot, record: Record, error: BaseException) -> bool:
-        """If the error may go away, wait. Return True if the record should be tried again."""
+        """Wait if the error may be temporary. Return True if the record should be tried again."""
         if not self._judge.is_passing(error):
             return False
         verdict = self._judge.passing(record, error, 0)
@@ -248,7 +254,7 @@ class Batches(Gatherer):
         return await self._wait(slot, verdict.wait_s)
 
     async def _wait(self, slot: HandlerSlot, delay_s: float) -> bool:
-        """Wait until the record is handled again. Return False if its partition was given up meanwhile."""
+        """Wait until the record can be retried. Return False if its partition has been given up."""
         assert slot.partition is not None
         if slot.partition.closed:
             self._work.given_up(slot)
@@ -284,14 +290,14 @@ async def raised(
 
 
 class Calls(NamedTuple):
-    """The functions that handle the records of a transaction."""
+    """Functions that handle the records of a transaction."""
 
     one: Callable[[Record], Awaitable[object]]
-    """Handles a record, or sends it to another topic."""
+    """Handles one record, or sends it to another topic."""
     begin: Callable[[], CallTransaction]
     """Returns the transaction for one call of a handler."""
     bearable: Callable[[Sequence[Record], BaseException], float | None]
-    """Counts a failed call; see `ExactlyOnceRun`."""
+    """Counts a failed call (see `ExactlyOnceRun`)."""
     elsewhere: Callable[[Record], Awaitable[bool]]
     """Returns True for a record that is not handled here. If necessary, it sends the record to another topic first."""
     finished: Callable[[Record], None]
@@ -301,11 +307,11 @@ class Calls(NamedTuple):
     readable: Callable[[Record], Awaitable[Record]]
     """Returns the original record, deserialized."""
     together: Callable[[Sequence[Record]], AbstractContextManager[object]]
-    """Returns a context manager for a call with these records; see `Judge.together`."""
+    """Returns a context manager for a call with these records (see `Judge.together`)."""
 
 
 class _Settling(Protocol):
-    """The methods of `Batch` that this module uses."""
+    """The part of `Batch` that this module uses."""
 
     spoilt: bool
 
@@ -322,10 +328,10 @@ class _Settling(Protocol):
 
 
 class TransactionBatches(Gatherer):
-    """Takes over records from workers, and handles the records of each partition in a separate task.
+    """Takes over records from workers, and handles each partition's records in a separate task.
 
-    A batch that has failed is handled again as a whole. If its handler has sent anything, the next transaction does
-    that. When its retries are used up, each record is handled alone.
+    A failed batch is handled again as a whole, in the next transaction if its handler has sent anything. When its
+    retries are used up, each record is handled alone.
     """
 
     def __init__(self, settling: _Settling, routing: Routing, attempts: Attempts, timeout_ms: float | None) -> None:
@@ -334,7 +340,7 @@ class TransactionBatches(Gatherer):
         self._attempts = attempts
         self._timeout_ms = timeout_ms
         self._hurry_at = math.inf
-        """Time after which no batch waits for more records, because none are taken any longer."""
+        """Time after which no batch waits for more records, because no more are taken."""
 
     def hurry(self, at: float) -> None:
         """Start all waiting batches at this time (``time.monotonic()``), even if they are not full.
@@ -390,7 +396,7 @@ class TransactionBatches(Gatherer):
             if slots and (alone or (record.key in keys and calls.waits(record))):
                 break
             left.popleft()
-            worker.slot = slot  # holds an unfinished record, so that a wait for its partition includes this worker
+            worker.slot = slot  # hold an unfinished record, so that a wait for its partition includes this worker
             try:
                 if await calls.elsewhere(record):
                     self._settling.handled([slot])

@@ -38,8 +38,8 @@ Record = ConsumerRecord[Any, Any]
 COMMIT_AGAIN_S = 43_200.0
 """Interval in seconds at which unchanged positions in retry partitions are committed again.
 
-Brokers delete offsets of topics to which no member subscribes, by default after a week. Then all records of these
-topics would be handled again.
+Brokers delete offsets of topics to which no member subscribes, by default after a week. Without these commits, all
+records of the topics would then be handled again.
 """
 
 
@@ -59,7 +59,7 @@ def begin(engine: ConsumerEngine[Any, Any]) -> bool:
 def in_charge(
     engine: ConsumerEngine[Any, Any], run: _Run, tracing: RunTracing | None, ended: Waiter[None]
 ) -> Iterator[None]:
-    """Let only this run commit and deserialize the consumer's records in the block. Sets ``ended`` at its end."""
+    """In the block, let only this run commit and deserialize the consumer's records. Set ``ended`` at the end."""
     prefetch = engine.reading.prefetch
     deserializers = prefetch.deserializers
     engine.run.work = run
@@ -92,7 +92,7 @@ class Intake:
     ) -> None:
         """Take records from ``reader``.
 
-        ``on_scan`` is called with scans of retry partitions whose ends must be found.
+        ``on_scan`` is called with scans of retry partitions whose ends must be looked up.
         """
         self._reading = reading
         self._reader = reader
@@ -104,7 +104,7 @@ class Intake:
         """The assignment that was last passed to `_following`."""
 
     async def take(self, work: Work, most_ms: float, room: int, *, from_all: bool = False) -> int:
-        """Add up to ``room`` records to ``work``, and return their number. It is 0 if none arrived within ``most_ms``.
+        """Add up to ``room`` records to ``work``, and return their number, or 0 if none arrived within ``most_ms``.
 
         If ``from_all`` is True, also take from partitions of which ``work`` has enough records.
         """
@@ -132,7 +132,7 @@ class Intake:
         return self._closed.due(tp, chunk.ahead(), time.time())
 
     def _to_handle(self, tp: TopicPartition, records: list[Record]) -> list[Record]:
-        """Return the records of a partition to handle now. Records that are read for a scan are taken again later."""
+        """Return the records of a partition to handle now. Records read for a scan are taken again later."""
         following = self._following
         if following is None:
             return records
@@ -146,7 +146,7 @@ class Intake:
         following, positions, retry_topics = self._following, self._reading.positions, self._retry_topics
         if following is not None:
             if positions.by_topic is not self._assignment:
-                return False  # the partition may have been assigned again, and must be scanned first
+                return False  # the partition may have been assigned again, and must then be scanned first
             if not following.is_open(tp):
                 return following.reads(tp)
         if retry_topics is not None and tp.topic in retry_topics:
@@ -156,7 +156,7 @@ class Intake:
         return work is None or tp in work
 
     def _begin_scans(self) -> None:
-        """Start scans of retry partitions that were newly assigned."""
+        """Start scans of newly assigned retry partitions."""
         following, positions = self._following, self._reading.positions
         if following is None:
             return
@@ -193,9 +193,9 @@ class Intake:
         return ended
 
     def standing_still(self, work: Work) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions in retry partitions up to which all records are done, even if they have not changed.
+        """Return the positions up to which all records of retry partitions are done, even if they have not changed.
 
-        Returns {} during scans, because their positions are ahead.
+        Returns an empty dict during scans, whose positions are ahead.
         """
         if self._retry_topics is None or (self._following is not None and any(self._following.scans())):
             return {}
@@ -210,7 +210,7 @@ class Intake:
             if records:
                 state = self._reading.positions.require(tp)
                 position = state.position
-                assert position is not None  # records were just taken from it
+                assert position is not None  # records have just been taken from it
                 work.add(state, records, position)
                 count += len(records)
         return count

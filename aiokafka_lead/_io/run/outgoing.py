@@ -166,11 +166,11 @@ READ, WRITE = 3, 4
 _NAMES = {READ: "read", WRITE: "write to"}
 
 LARGE_BYTES = 64 * 1024
-"""Size in bytes from which records are compressed. Uncompressed, they may be too large for the topic."""
+"""Size in bytes from which records are compressed. Otherwise, they might be too large for the topic."""
 
 
 class BySize:
-    """Sends small records with one producer, and large records with another one that compresses them."""
+    """Sends small records with one producer, and large records with another that compresses them."""
 
     def __init__(self, small: Any, begin_large: Callable[[], Awaitable[Any]]) -> None:
         """Send small records with ``small``. ``begin_large`` is called once, for the first large record."""
@@ -215,7 +215,7 @@ class DeadLetters:
         self._group_id = group_id
 
     async def check(self) -> None:
-        """Raise an error if the topic is missing or not writable. Called before the first dead letter is sent."""
+        """Raise an error if the topic is missing or not writable. Call this before the first dead letter is sent."""
         client = getattr(self._producer, "_client", None)
         if client is None:
             await self._producer.partitions_for(self.topic)
@@ -228,7 +228,7 @@ class DeadLetters:
         """Send a dead letter, and return its delivery.
 
         With ``brief``, the dead letter describes the error only by its class. Its timestamp is the current time, so
-        that the retention of the topic begins now. The headers contain the timestamp of the record.
+        that the topic's retention begins now. The headers contain the record's timestamp.
         """
         headers = dead_letter_headers(record, error, attempts, self._group_id, brief=brief)
         delivery: Delivery = await self._producer.send(self.topic, record.value, record.key, headers=headers)
@@ -250,8 +250,8 @@ async def check_writable(client: Client, topic: str) -> int:
 
 
 async def described(client: Client, topics: Iterable[str]) -> Sequence[MetadataResponseTopic]:
-    """Return the metadata of these topics. If brokers report them, it includes the client's permissions."""
-    # Imported here because most runs need neither dead letters nor retry topics.
+    """Return the metadata of these topics. It includes the client's permissions if brokers report them."""
+    # Import these here, because most runs need neither dead letters nor retry topics.
     from ..admin import Calls
     from ..admin_requests import Route
 

@@ -87,9 +87,9 @@ def json_page(status: int, content: Mapping[str, object]) -> Page:
 async def serve(
     listener: Listener[Any], handle: Callable[[Any], Awaitable[object]], warn: Callable[[str, object], object]
 ) -> None:
-    """Handle connections until cancelled. Continues if one cannot be accepted, for example with too many open files.
+    """Handle connections until cancelled.
 
-    ``warn`` logs the reason.
+    Continue if one cannot be accepted, for example because of too many open files. ``warn`` logs the reason.
     """
     while True:
         try:
@@ -160,7 +160,7 @@ _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Servic
 
 
 class Health(Protocol):
-    """The result of `health()`; see `ConsumerHealth`."""
+    """The result of `health()` (see `ConsumerHealth`)."""
 
     @property
     def problems(self) -> tuple[str, ...]: ...
@@ -191,7 +191,7 @@ class Service:
         self._stopped = anyio.Event()
 
     async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run ``work`` until it ends, or until a signal has stopped the consumer."""
+        """Run ``work`` until it ends or a signal has stopped the consumer."""
         config, failure = self._config, None
         if config.stop_on_signals and threading.current_thread() is not threading.main_thread():
             raise IllegalStateError("stop_on_signals needs the main thread, because only that thread receives signals")
@@ -204,7 +204,7 @@ class Service:
                 try:
                     await work()
                 except Exception as error:
-                    failure = error  # stored here, because the group would wrap it
+                    failure = error  # kept here, because the task group would wrap it
                 if self._stopping:
                     await self._stopped.wait()
                 tasks.cancel_scope.cancel()
@@ -242,7 +242,7 @@ class Service:
     def _live(self) -> Page:
         """Return status 503 if the process must be restarted.
 
-        During a stop, return 200, so that the process is not killed.
+        During a stop, returns 200, so that the process is not killed.
         """
         health = self._health()
         return json_page(200 if health.live or self._stopping else 503, _content(health))

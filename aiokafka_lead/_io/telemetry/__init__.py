@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     """The name and the attributes of an application's metric."""
 
 GET_TELEMETRY_SUBSCRIPTIONS = 71
-"""The value of this member of `ApiKey`. Importing the module of `ApiKey` would take long."""
+"""The value of this member of `ApiKey`. Importing the module of `ApiKey` would take too long."""
 
 
 class MetricsPush:
     """The sources of metrics, and the task that pushes the metrics of all clients on shared connections.
 
-    Brokers without a receiver for metrics do not support these requests. In this case there is no task.
+    Brokers without a receiver for metrics do not support these requests. In this case, there is no task.
     """
 
     def __init__(self, client_id: str, brokers: Brokers, spawn: Spawn, request_timeout_ms: float) -> None:
@@ -71,7 +71,7 @@ class MetricsPush:
             self._pusher.remove(source)
 
     def resource_of(self, client: object) -> Attributes:
-        """Return the attributes that distinguish this client, as far as they are known."""
+        """Return the known attributes that distinguish this client."""
         source = self._sources.get(client)
         return () if source is None else source.resource()
 
@@ -109,7 +109,7 @@ class MetricsPush:
             for client in self._measured:
                 self._add_source(self._pusher, client)
             await self._pusher.run()
-        except Exception:  # a bug, which must not stop the application
+        except Exception:  # this is a bug, which must not stop the application
             self._log.exception("metrics are no longer pushed")
         finally:
             self._done.set_result(None)
@@ -132,10 +132,10 @@ class MetricsPush:
     # --- the client instance id --------------------------------------------------------------------------------------
 
     async def client_instance_id(self, timeout_ms: float) -> UUID:
-        """Return the client instance id. If it is not known, request it.
+        """Return the client instance id, requesting it if it is unknown.
 
-        Raises `UnsupportedVersionError` if the brokers do not accept metrics, the error with which they have refused
-        this client, or `RequestTimedOutError`.
+        Raises `UnsupportedVersionError` if the brokers do not accept metrics, the error with which they refuse this
+        client, or `RequestTimedOutError`.
         """
         deadline = Deadline(timeout_ms)
         self._id_wanted = True
@@ -165,7 +165,7 @@ class MetricsPush:
 
 
 class ApplicationMetrics:
-    """The application's metrics. If ``push`` is None, they are not pushed."""
+    """The application's metrics. They are not pushed if ``push`` is None."""
 
     def __init__(self, client: object, push: MetricsPush | None, log: ClientLog) -> None:
         self._client = client
@@ -175,7 +175,7 @@ class ApplicationMetrics:
         """For each metric, the object that identifies it in `MetricsPush`."""
 
     def register(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> None:
-        """Start to push a metric. It replaces a metric with the same name and attributes."""
+        """Start pushing a metric. It replaces any metric with the same name and attributes."""
         self.unregister(key)
         if self._push is not None:
             registration = self._registered[key] = object()
@@ -193,7 +193,7 @@ class ApplicationMetrics:
             self.unregister(key)
 
     def _source(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> Source:
-        # Imported here because few brokers subscribe to metrics.
+        # Import these here, because few brokers subscribe to metrics.
         from ..._core.telemetry.measures import ApplicationSource
 
         assert self._push is not None

@@ -29,7 +29,7 @@ INTER_BROKER = {
     "ReadShareGroupStateSummary",
     "WriteShareGroupState",
 }
-"""APIs on the listener of brokers that only brokers call (the share coordinator's persister)."""
+"""APIs on the brokers' listener that only brokers call (the share coordinator's persister)."""
 
 DATA_SCHEMAS = ("ConsumerProtocolAssignment", "ConsumerProtocolSubscription", "ControlRecordTypeSchema", "EndTxnMarker")
 """Schemas in the bytes fields of other messages, and in control records."""
@@ -38,7 +38,7 @@ _FOLDER = "common/message/"
 
 
 def read_jar(path: Path) -> tuple[str, list[Api]]:
-    """Return Kafka's release, every API that a client may call (by key), and then the data schemas (by name)."""
+    """Return Kafka's release, and every API that a client may call (by key) followed by the data schemas (by name)."""
     with zipfile.ZipFile(path) as jar:
         schemas = {
             Path(name).stem: _load(jar.read(name).decode())
@@ -93,7 +93,7 @@ def _data(schema: dict[str, Any]) -> Api:
 
 
 def _prefix(structs: list[Struct], names: set[str], prefix: str) -> list[Struct]:
-    """Return the structs with ``names`` prefixed, because a request and its response are in the same module."""
+    """Return the structs with ``names`` prefixed, because a request and its response share a module."""
 
     def renamed(name: str) -> str:
         return prefix + name if name in names else name
@@ -106,7 +106,7 @@ def _prefix(structs: list[Struct], names: set[str], prefix: str) -> list[Struct]
 
 
 def _structs(kind: str, schema: dict[str, Any]) -> list[Struct]:
-    """Return the structs of a schema. Each comes after the structs that it uses, and the root comes last."""
+    """Return the structs of a schema. Each struct comes after the structs that it uses, so the root comes last."""
     common = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", ())}
     done: dict[str, Struct] = {}
 
@@ -187,7 +187,7 @@ def render(release: str, apis: Iterable[Api]) -> str:
 
 
 def parse(text: str) -> tuple[str, list[Api]]:
-    """Return Kafka's release and the APIs that ``text`` describes."""
+    """Return Kafka's release and the APIs described by ``text``."""
     lines: Iterator[str] = iter(text.splitlines())
     release = next(lines).removeprefix("kafka ")
     apis: list[Api] = []

@@ -196,7 +196,7 @@ class OffsetCalls:
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
         """Continue at the beginning of these partitions, by default of all assigned partitions.
 
-        Returns False if the offsets are not known within ``request_timeout_ms``. Raises `IllegalStateError` if a
+        Returns False if the offsets are still unknown after ``request_timeout_ms``. Raises `IllegalStateError` if a
         partition is not assigned, and AssertionError if no partition is assigned.
         """
         return await self._seek(self._native.seek_to_beginning, partitions)
@@ -227,7 +227,7 @@ class OffsetCalls:
         return partitions
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record to read, and wait until it is known.
+        """Wait until the offset of the next record to read is known, and return it.
 
         Raises `IllegalStateError` if the partition is not assigned.
         """
@@ -257,7 +257,7 @@ class OffsetCalls:
         return self._place(partition).last_stable_offset
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Return the present time in milliseconds since 1970, or None if the partition was never fetched."""
+        """Return the current time in milliseconds since 1970, or None if the partition was never fetched."""
         return None if self._place(partition).highwater is None else int(time.time() * 1000)
 
     # --- the cluster's topics and offsets -----------------------------------------------------------------------------
@@ -281,7 +281,7 @@ class OffsetCalls:
     async def offsets_for_times(
         self, timestamps: dict[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset and timestamp of the first record at or after a time, for each partition, or None.
+        """Return, for each partition, the offset and timestamp of the first record at or after a time, or None.
 
         Times are in milliseconds since 1970. Raises ValueError for a negative time.
         """

@@ -89,7 +89,7 @@ class Selection:
     """Regular expression that must match some part of a topic's name."""
     partitions: tuple[TopicPartition, ...] = ()
     numbers: tuple[range, ...] = ()
-    """Partition numbers to which the selection is restricted; empty for all partitions."""
+    """Numbers of the only partitions to select; empty for all partitions."""
 
     def of(self, found: Iterable[TopicPartition]) -> set[TopicPartition]:
         """Return the selected partitions among these."""
@@ -119,20 +119,20 @@ _LONGEST_QUOTE = 200
 def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
     """Parse offsets by partition from JSON such as ``{"orders": {"0": 23, "1": -1}}``.
 
-    Offsets may be `LATEST` or `EARLIEST`. Raises ValueError, which names the option.
+    Offsets may be `LATEST` or `EARLIEST`. Raises ValueError, which names the option, for invalid text.
     """
     found = _from_json(name, text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}', _numbers)
     return _in_range(name, found, "offset", EARLIEST)
 
 
 def parse_times(name: str, text: str) -> dict[TopicPartition, int]:
-    """Parse times in ms since 1970 by partition. Raises ValueError."""
+    """Parse times in ms since 1970 by partition. Raises ValueError for invalid text."""
     found = _from_json(name, text, '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}', _numbers)
     return _in_range(name, found, "time", 0)
 
 
 def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
-    """Parse partitions from JSON such as ``{"orders": [0, 1]}``. Raises ValueError."""
+    """Parse partitions from JSON such as ``{"orders": [0, 1]}``. Raises ValueError for invalid text."""
     found = _from_json(name, text, '{"topicA":[0,1],"topicB":[0,1]}', _partitions)
     for tp in found:
         _check_partition(name, tp)
@@ -140,7 +140,7 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
 
 
 def parse_numbers(name: str, text: str) -> tuple[range, ...]:
-    """Parse partition numbers such as ``0,2,5-7``. Raises ValueError."""
+    """Parse partition numbers such as ``0,2,5-7``. Raises ValueError for invalid text."""
     found = []
     for part in text.split(","):
         match = _NUMBERS.fullmatch(part.strip())
@@ -155,7 +155,7 @@ def parse_numbers(name: str, text: str) -> tuple[range, ...]:
 
 
 def _from_json(name: str, text: str, example: str, convert: Callable[[Any], T]) -> T:
-    """Parse JSON and convert it. Raises ValueError with an example if either fails."""
+    """Parse and convert JSON. Raises ValueError with an example if either fails."""
     try:
         return convert(json.loads(text))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
@@ -176,14 +176,14 @@ def _partitions(found: Any) -> tuple[TopicPartition, ...]:
 
 
 def _partition(key: str) -> int:
-    """Parse a partition number like Java, which accepts no blanks, underscores and non-ASCII digits."""
+    """Parse a partition number as Java does, which accepts no blanks, underscores or non-ASCII digits."""
     if not key.isascii() or not key.removeprefix("-").isdigit():
         raise ValueError
     return int(key)
 
 
 def _integer(number: object) -> int:
-    """Return a JSON number as an integer, without its fraction like Spark's connector. Raises TypeError for text."""
+    """Return a JSON number as an integer, without its fraction as in Spark's connector. Raises TypeError for text."""
     if not isinstance(number, (int, float)) or isinstance(number, bool):
         raise TypeError
     return int(number)

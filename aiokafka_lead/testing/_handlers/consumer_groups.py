@@ -128,7 +128,7 @@ class _Described(Protocol):
 
 
 def tell_operations(groups: Iterable[_Described], *, asked: bool) -> None:
-    """Add the operations that the client may perform on each group, if it has requested them (KIP-430)."""
+    """Add the operations that the client may perform on each group, if it requested them (KIP-430)."""
     for group in groups:
         if asked and not group.error_code:
             group.authorized_operations = GROUP_OPERATIONS

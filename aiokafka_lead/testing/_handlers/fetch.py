@@ -58,7 +58,7 @@ def fetch(context: RequestContext, request: wire.FetchRequest) -> wire.FetchResp
 
 
 class _Fetch:
-    """One fetch: it tries to answer, and otherwise waits for its partitions."""
+    """A fetch. It responds if it can, and otherwise waits for its partitions."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class _Fetch:
         self.pending.complete(self._response(_Read(self)))
 
     def _response(self, read: _Read) -> wire.FetchResponse:
-        """Return the response without data that the session has already sent, or open a session."""
+        """Return the response, without data that the session has already sent, or open a session."""
         session = self.session
         answers = read.answers
         if session is not None:
@@ -168,7 +168,7 @@ def _by_topic(answers: Iterable[tuple[SessionPartition, wire.PartitionData]]) ->
 
 
 class _Read:
-    """The responses of all partitions of a fetch at one moment.
+    """The responses of all partitions of a fetch at one time.
 
     ``answers_now`` is set if the client must get the response immediately, even if it is small (Java:
     ``ReplicaManager.fetchMessages``): after an error, for another replica to read from, or for a diverging epoch.
@@ -212,7 +212,7 @@ class _Read:
         try:
             partition = self._find(part)
         except errors.BrokerError as error:
-            # Like a real broker: such an error alone is no reason to answer early.
+            # Like a real broker, do not respond early only because of such an error.
             return _error(part, error)
         self.partitions.append(partition)
         try:
@@ -300,7 +300,7 @@ class _Read:
             raise errors.NotLeaderOrFollowerError(f"{partition.topic.name}-{partition.index} has no leader")
 
     def _diverges(self, part: SessionPartition, partition: Partition, data: wire.PartitionData) -> bool:
-        """Return True if the log was truncated since the client's last fetch (KIP-320, KIP-595)."""
+        """Return True if the log has been truncated since the client's last fetch (KIP-320, KIP-595)."""
         epoch, end_offset = partition.log.end_of_epoch(part.last_fetched_epoch)
         if epoch < 0:
             raise errors.OffsetOutOfRangeError(

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups; offsets of share groups (KIP-932)."""
+"""DescribeGroups, ListGroups and DeleteGroups, and the offsets of share groups (KIP-932)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class _Leader(NamedTuple):
 
 
 def _named_leader(context: RequestContext, partition: Partition) -> _Leader:
-    """Return the leader in the view of this broker. A fault may replace it."""
+    """Return the leader according to this broker. A fault may replace it."""
     leader_id, epoch = partition.leader_known_to(context.node.node_id)
     endpoint: tuple[str, int] | tuple[()] | None = None
     lie = context.hint(partition.topic.name, partition.index)
@@ -74,7 +74,7 @@ class Endpoints:
 
 
 def check_epoch(partition: Partition, client_epoch: int) -> None:
-    """Check the client's leader epoch against the partition's (KIP-320). -1 means that the client sent none."""
+    """Check the client's leader epoch against the partition's (KIP-320). -1 means that the client has sent none."""
     if client_epoch < 0 or client_epoch == partition.leader_epoch:
         return
     known = f"leader epoch {client_epoch}, but the broker has {partition.leader_epoch}"
@@ -101,7 +101,7 @@ _EARLIEST_LOCAL = -4
 _READ_COMMITTED = 1
 _NEVER = 2**15
 _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
-"""First version that supports each special timestamp; -5 and -6 are for tiered storage."""
+"""First version that supports each special timestamp. -5 and -6 are for tiered storage."""
 _LEADER_EPOCH_FROM = 4
 
 

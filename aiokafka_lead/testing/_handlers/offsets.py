@@ -20,7 +20,7 @@ _TOPIC_IDS_FROM = 10
 _TOPIC_IDS_IN_TRANSACTIONS_FROM = 6
 _BATCHED_FROM = 8
 _GROUP_NOT_FOUND_FROM = 9
-"""First version with GROUP_ID_NOT_FOUND; older clients get ILLEGAL_GENERATION instead."""
+"""First version with GROUP_ID_NOT_FOUND. Older clients get ILLEGAL_GENERATION instead."""
 _NEWER_IN_TRANSACTIONS = (errors.GroupIdNotFoundError.code, errors.StaleMemberEpochError.code)
 """Errors that become ILLEGAL_GENERATION in TxnOffsetCommit before the version with topic ids (KIP-1319)."""
 
@@ -106,7 +106,7 @@ def _keep(
     part: commit.OffsetCommitRequestPartition | txn.TxnOffsetCommitRequestPartition,
     check: Callable[[Key], None] | None = None,
 ) -> int:
-    """Store a committed offset, and return the code of an error or 0."""
+    """Store a committed offset. Return an error code, or 0."""
     metadata = part.committed_metadata or ""
     try:
         if check is not None:
@@ -217,7 +217,7 @@ def _not_here(context: RequestContext, group_id: str) -> int:
 def _wanted(
     context: RequestContext, group_id: str, topics: list[tuple[str, list[int]]] | None
 ) -> list[tuple[str, list[int]]]:
-    """Return the requested partitions; for None, all partitions in which the group has committed offsets."""
+    """Return the requested partitions. None means all partitions in which the group has committed offsets."""
     if topics is not None:
         return topics
     found: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Produce: checks batches, recognizes duplicates, and appends."""
+"""Produce: checking batches, detecting duplicates, and appending."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _HINTS_FROM = 10
 
 _RETRY_S = 0.02
 _RETRY_MAX_S = 0.1
-"""Limits of a broker's wait for the end of the previous transaction; clients wait longer (KAFKA-18654,
-add.partitions.to.txn.retry.backoff.ms and .max.ms)."""
+"""Limits of a broker's wait for the end of the previous transaction. Clients wait longer (KAFKA-18654,
+add.partitions.to.txn.retry.backoff.ms and .max.ms).
+"""
 
 _LOG_START_UNTOLD = (
     errors.CorruptRecordError,
@@ -43,7 +44,7 @@ def _meets_concurrent(refused: Refused) -> bool:
 
 
 def _wait_for_markers(context: RequestContext, request: wire.ProduceRequest) -> Pending:
-    """Retry for a while, because the previous transaction is about to end."""
+    """Retry for some time, because the previous transaction is about to end."""
     timers = context.engine.timers
     pending = Pending()
     until = timers.now() + _RETRY_MAX_S

@@ -26,7 +26,7 @@ from .share_groups import check_member_id, check_share_groups
 _RENEW_FROM = 2
 
 Outcomes = dict[Slot, errors.BrokerError | None]
-"""Result of the acknowledgements of each partition: None or an error."""
+"""The result of each partition's acknowledgements: None or an error."""
 
 
 class _Batch(Protocol):
@@ -120,7 +120,7 @@ def acknowledge(
             except errors.BrokerError as error:
                 outcomes[slot] = error
     if outcomes:
-        # Like a real broker: these are reported only together with other results.
+        # Like a real broker, report these only together with other results.
         outcomes.update(dict.fromkeys(silent))
     return outcomes
 
@@ -173,7 +173,7 @@ def share_fetch(context: RequestContext, request: fetch.ShareFetchRequest) -> fe
         _check_renewal(request)
         session = _session(context, request, key, acknowledges=acknowledges)
     except errors.ShareSessionLimitReachedError as error:
-        # The response is delayed, so that a member without a session does not retry immediately.
+        # Delay the response, so that a member without a session does not retry immediately.
         pending = Pending()
         refusal = fetch.ShareFetchResponse(error_code=error.code, error_message=error.message)
         context.engine.timers.call_later(request.max_wait_ms / 1000, lambda: pending.complete(refusal))
@@ -185,7 +185,7 @@ def share_fetch(context: RequestContext, request: fetch.ShareFetchRequest) -> fe
 
 
 def _check_renewal(request: fetch.ShareFetchRequest) -> None:
-    """Check that a request that renews locks does not fetch records."""
+    """Check that a request to renew locks does not fetch records."""
     names = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
     wrong = [name for name in names if request.is_renew_ack and getattr(request, name) != 0]
     if wrong:
@@ -215,7 +215,7 @@ def _session(
 
 
 class _ShareFetch:
-    """One fetch: it tries to answer, and otherwise waits for its partitions."""
+    """A fetch. It responds if it can, and otherwise waits for its partitions."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class _ShareFetch:
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def _ready(self) -> dict[Slot, SharePartition]:
-        """Return the partitions with records to acquire, without partitions that this broker no longer leads."""
+        """Return the partitions that have records to acquire and are still led by this broker."""
         broker = self._context.engine.share_broker(self._context.node.node_id)
         return {
             slot: shares
@@ -304,7 +304,7 @@ class _ShareFetch:
         self._changed()
 
     def _changed(self) -> None:
-        """Answer if there are more records to acquire."""
+        """Respond if there are more records to acquire."""
         if not self._pending.done and self._is_satisfied():
             self._finish()
 

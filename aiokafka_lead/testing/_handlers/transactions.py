@@ -22,7 +22,7 @@ from .coordinators import check_coordinator
 from .list_offsets import check_leader
 
 _INIT_FENCED_FROM = 4
-"""First version with PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH."""
+"""First version with PRODUCER_FENCED. Older clients get INVALID_PRODUCER_EPOCH."""
 
 
 def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
@@ -47,7 +47,7 @@ def init_producer_id(context: RequestContext, request: InitProducerIdRequest) ->
 
 _BATCHED_FROM = 4
 _FENCED_FROM = 2
-"""First version, in each of these APIs, with PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH."""
+"""First version of each of these APIs with PRODUCER_FENCED. Older clients get INVALID_PRODUCER_EPOCH."""
 _BUMP_FROM = 5
 
 
@@ -99,7 +99,7 @@ def _add_partitions(
 ) -> list[adding.AddPartitionsToTxnTopicResult]:
     """Add all partitions or none.
 
-    If a partition is unknown, the other partitions are answered with OPERATION_NOT_ATTEMPTED.
+    If a partition is unknown, the error of the other partitions is OPERATION_NOT_ATTEMPTED.
     """
     engine = context.engine
     codes: dict[tuple[str, int], int] = {}
@@ -166,7 +166,7 @@ def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _OWN_EPOCH_FROM = 2
-"""From this level of transaction.version on, a marker has a newer epoch than its records (KIP-1228)."""
+"""Level of transaction.version from which a marker has a newer epoch than its records (KIP-1228)."""
 
 
 def describe_transactions(
@@ -233,7 +233,7 @@ def _is_listed(txn: Transaction, request: ListTransactionsRequest, now_ms: int) 
         return False
     if request.producer_id_filters and txn.producer_id not in request.producer_id_filters:
         return False
-    # Like a real broker: the duration filter also applies to transactions that have ended or never began.
+    # Like a real broker, apply the duration filter even to transactions that have ended or never began.
     return request.duration_filter < 0 or now_ms - txn.started_ms > request.duration_filter
 
 
@@ -295,7 +295,7 @@ def write_txn_markers(
 
 
 def _write_marker(context: RequestContext, marker: markers.WritableTxnMarker, topic: str, index: int) -> int:
-    """Append a marker, and return the code of an error or 0."""
+    """Append a marker. Return an error code, or 0."""
     engine = context.engine
     try:
         errors.raise_for_code(context.fault_code(topic, index))

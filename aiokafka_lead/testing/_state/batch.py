@@ -1,4 +1,4 @@
-"""Record batches as a broker stores them: the bytes of the producer, with the offset written into them.
+"""Record batches as stored by a broker: the producer's bytes, with the offset written into them.
 
 Records are decoded only if necessary (`first_record_at`, `without_key`, `outside`).
 """
@@ -77,7 +77,7 @@ class StoredBatch:
 
 
 def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> BatchHeader:
-    """Check the records of a Produce request as a broker does: one whole batch of format 2, with a correct CRC.
+    """Check, like a broker, that the records of a Produce request are one whole batch of format 2 with a correct CRC.
 
     Raises the error of the broker's response (Java: ``ProduceRequest.validateRecords``,
     ``LogValidator.validateBatch``).
@@ -98,7 +98,7 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
         raise errors.CorruptRecordError("the batch's CRC does not match its bytes")
     codec = header.attributes & CODEC_MASK
     if codec >= len(CODEC_NAMES):
-        # A real broker returns the same error, because of an unexpected exception.
+        # A real broker returns the same error, caused by an unexpected exception.
         raise errors.UnknownServerError(f"compression codec {codec} does not exist")
     name = CODEC_NAMES[codec]
     if name in CODECS and produce_version < CODECS[name].produce_version:
@@ -119,7 +119,7 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
 
 
 def transactional_header(records: memoryview | None) -> BatchHeader | None:
-    """Return the header of a batch in a transaction before it is validated, or None for other batches."""
+    """Return the header of a batch in a transaction, which has not been validated, or None for other batches."""
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != _MAGIC:
         return None
     header = BatchHeader._make(HEADER.unpack_from(records))
@@ -170,12 +170,12 @@ def first_record_at(batch: StoredBatch, timestamp_ms: int, from_offset: int) -> 
 
 
 def without_key(records: memoryview) -> list[int]:
-    """Return the indexes of the records without a key, which a compacted topic refuses."""
+    """Return the indices of the records without a key, which a compacted topic refuses."""
     return [index for index, record in enumerate(_records(records)) if record.key is None]
 
 
 def outside(records: memoryview, from_ms: int, to_ms: int) -> list[int]:
-    """Return the indexes of the records with a timestamp (other than -1) before or after these times."""
+    """Return the indices of the records with a timestamp (other than -1) before or after these times."""
     times = (record.timestamp_ms for record in _records(records))
     return [index for index, time_ms in enumerate(times) if time_ms != -1 and not from_ms <= time_ms <= to_ms]
 

@@ -37,7 +37,7 @@ _ABOUT = frozenset(
         "client_source_port",
     }
 )
-"""Properties by which a subscription may select clients."""
+"""Properties that a subscription may use to select clients."""
 
 _MAX_DECOMPRESSED = 64 * 1024 * 1024
 
@@ -57,7 +57,7 @@ DEFINITIONS = {
 
 
 class TelemetryPush(NamedTuple):
-    """One push of a client's metrics, as a broker's plugin would receive it."""
+    """One push of a client's metrics, as received by a broker's plugin."""
 
     broker: int
     client_id: str
@@ -143,7 +143,10 @@ class ClientMetrics:
         _patterns(overrides.get("match", ""))
 
     def replace(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Replace the configs of a subscription, after their check. Without configs, the subscription is removed."""
+        """Replace the configs of a subscription, which must have been checked.
+
+        Without configs, remove the subscription.
+        """
         self._version += 1
         if overrides:
             self._overrides[name] = dict(overrides)
@@ -166,7 +169,7 @@ class ClientMetrics:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def subscription(self, broker: int, client_instance_id: UUID, about: Mapping[str, str]) -> tuple[UUID, Wanted]:
-        """Return the id of a client, which is new if it has none, and its subscription.
+        """Return the id of a client and its subscription. A client without an id gets a new one.
 
         Raises the errors of a broker's response.
         """
@@ -186,7 +189,7 @@ class ClientMetrics:
         before, instance.terminating = instance.terminating, push.terminating
         if before:
             raise errors.InvalidRequestError("the client has already sent its terminating push")
-        # The first push after a subscription may come early, because clients vary its time.
+        # The first push after a subscription may come early, because clients randomize its time.
         due = instance.got_ms > instance.pushed_ms or now - instance.pushed_ms >= instance.wanted.interval_ms
         if not due and not push.terminating:
             raise errors.ThrottlingQuotaExceededError("the request arrived before the next push interval time")
@@ -231,5 +234,5 @@ def _decompressed(push: TelemetryPush) -> bytes:
 
 
 def codec_name(number: int) -> str:
-    """Return the name of a compression type. An unknown number gets a name that contains the number."""
+    """Return the name of a compression type. The name of an unknown type contains its number."""
     return CODEC_NAMES[number] if 0 <= number < len(CODEC_NAMES) else f"type {number}"

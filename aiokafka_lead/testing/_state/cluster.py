@@ -27,17 +27,17 @@ def check_topic_name(name: str) -> None:
 
 
 def _in_metrics(name: str) -> str:
-    """Return the name of a topic in the names of brokers' metrics, which must be unique."""
+    """Return a topic's name in the brokers' metrics, where it must be unique."""
     return name.replace(".", "_")
 
 
 def _allows_unclean(partition: Partition) -> bool:
-    """Return True if a replica that is not in sync may lead when no in-sync replica can."""
+    """Return True if an out-of-sync replica may lead if no in-sync replica can."""
     return partition.topic.configs.get("unclean.leader.election.enable").strip().lower() == "true"
 
 
 class MetadataView(NamedTuple):
-    """The content of Metadata responses at one moment. A stale response comes from an old view."""
+    """The content of Metadata responses at one time. Stale responses come from an old view."""
 
     brokers: tuple[BrokerView, ...]
     controller_id: int
@@ -45,7 +45,7 @@ class MetadataView(NamedTuple):
 
 
 class BrokerNode:
-    """A broker in the view of the cluster."""
+    """A broker, as seen by the cluster."""
 
     __slots__ = ("fetch_sessions", "host", "node_id", "port", "rack", "registered", "running")
 
@@ -55,9 +55,9 @@ class BrokerNode:
         self.host = host
         self.port = 0
         self.rack = rack
-        # True while it serves clients. A killed broker stays registered until the controller notices.
+        # True while the broker serves clients. A killed broker stays registered until the controller notices.
         self.running = False
-        # True if the controller considers it alive, so metadata lists it and it may lead.
+        # True if the controller considers the broker alive, so that metadata lists it and it may lead.
         self.registered = False
         self.fetch_sessions = FetchSessions(fetch_session_slots)
 
@@ -66,7 +66,7 @@ class BrokerNode:
 
 
 class ClusterState:
-    """Brokers and topics. A change wakes the fetches that wait for the partitions concerned."""
+    """Brokers and topics. A change wakes the fetches that are waiting for the affected partitions."""
 
     def __init__(self, nodes: Sequence[BrokerNode], cluster_id: str | None, topic_configs: Mapping[str, str]) -> None:
         self.cluster_id = cluster_id or base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
@@ -77,9 +77,9 @@ class ClusterState:
         self.topics_by_id: dict[UUID, Topic] = {}
         # Topics by their names in metrics.
         self._in_metrics: dict[str, str] = {}
-        # Called with a topic after it was deleted.
+        # Called with a topic after its deletion.
         self.deletion_listeners: list[Callable[[Topic], None]] = []
-        # True if reassignments stay pending until `complete_reassignments`; otherwise they are immediate.
+        # True if reassignments stay pending until `complete_reassignments`. Otherwise, they are immediate.
         self.hold_reassignments = False
         self.coordinators = Coordinators(lambda: [node.node_id for node in self.registered()])
         self._next_producer_id = 0
@@ -157,7 +157,7 @@ class ClusterState:
         *,
         validate_only: bool = False,
     ) -> Topic:
-        """Create a topic. ``assignments`` has the replicas of each partition, with the preferred leader first."""
+        """Create a topic. ``assignments`` contains the replicas of each partition, the preferred leader first."""
         check_topic_name(name)
         if name in self.topics:
             raise errors.TopicAlreadyExistsError(f"Topic '{name}' already exists.")
@@ -202,7 +202,7 @@ class ClusterState:
             listener(topic)
 
     def _spread(self, first: int, count: int, replication_factor: int) -> list[list[int]]:
-        """Return the replicas of new partitions: leaders are distributed over the brokers, and racks alternate."""
+        """Return the replicas of new partitions. Leaders are distributed over the brokers, and racks alternate."""
         ids = self._by_rack_in_turn()
         if count <= 0:
             raise errors.InvalidPartitionsError("Number of partitions must be larger than 0.")
@@ -248,8 +248,8 @@ class ClusterState:
     def move_leader(self, partition: Partition, to: int | None = None, resigned_until: float | None = None) -> int:
         """Make another replica the leader, by default the next one in the ISR, and return its id.
 
-        Until ``resigned_until``, the old leader has resigned, but the new leader has not learned of the change. The new
-        leader need not have been in sync, because replication takes no time here.
+        Until ``resigned_until``, the old leader has resigned but the new leader has not learned of the change. The new
+        leader does not have to be in sync, because replication takes no time here.
         """
         if to is None:
             alive = [replica for replica in partition.isr if self.is_registered(replica)]
@@ -257,7 +257,7 @@ class ClusterState:
                 raise errors.PreferredLeaderNotAvailableError(
                     f"{partition.topic.name}-{partition.index} has no live replica"
                 )
-            # The next replica after the current leader; a single replica is elected again.
+            # The next replica after the current leader. A single replica is elected again.
             order = partition.replicas
             at = order.index(partition.leader_id) if partition.leader_id in order else -1
             to = next(r for step in range(1, len(order) + 1) if (r := order[(at + step) % len(order)]) in alive)
@@ -297,13 +297,13 @@ class ClusterState:
         partition.notify()
 
     def truncate(self, partition: Partition, offset: int) -> None:
-        """Remove records like an unclean election: the log ends at ``offset``, and its leader has a new epoch."""
+        """Remove records like an unclean election. The log then ends at ``offset``, and its leader has a new epoch."""
         partition.log.truncate(offset)
         partition.set_leader(partition.leader_id)
         partition.notify()
 
     def broker_gone(self, node_id: int) -> None:
-        """Handle a broker that is dead or leaving: it leaves every ISR, and other replicas lead instead.
+        """Handle a broker that is dead or leaving. It leaves every ISR, and other replicas lead instead.
 
         The last in-sync replica stays in the ISR without leading, because no other replica may lead before it is back.
         """
@@ -312,7 +312,7 @@ class ClusterState:
             remaining = [replica for replica in partition.isr if replica != node_id]
             if len(remaining) == len(partition.isr):
                 continue
-            # In the order of the replicas, not of the ISR (Java: ``PartitionChangeBuilder.electAnyLeader``).
+            # Use the order of the replicas, not of the ISR (Java: ``PartitionChangeBuilder.electAnyLeader``).
             alive = [replica for replica in partition.replicas if replica in remaining and self.is_registered(replica)]
             leader = alive[0] if alive else None
             if remaining:
@@ -346,7 +346,7 @@ class ClusterState:
     # --- reassignment (KIP-455) --------------------------------------------------------------------------------------
 
     def reassign(self, partition: Partition, target: Sequence[int]) -> None:
-        """Begin to move a partition to other replicas. Finish immediately unless reassignments are held."""
+        """Begin to move a partition to other replicas. Finish immediately, unless reassignments are held."""
         self._check_replicas(target)
         present = [replica for replica in partition.replicas if replica not in partition.adding]
         partition.adding = [replica for replica in target if replica not in present]

@@ -126,7 +126,7 @@ class TopicDefaults:
 
 
 class TopicConfigs:
-    """Configs of a topic: explicit values, and otherwise defaults. Those needed by appends are plain attributes."""
+    """Configs of a topic: explicit values, and otherwise defaults. Those that appends need are plain attributes."""
 
     __slots__ = (
         "_defaults",
@@ -160,7 +160,7 @@ class TopicConfigs:
         return self._defaults.get(name) if value is None else value
 
     def replaced(self, overrides: Mapping[str, str]) -> TopicConfigs:
-        """Return other explicit values with the same defaults."""
+        """Return configs with other explicit values and the same defaults."""
         return TopicConfigs(overrides, self._defaults)
 
 
@@ -193,7 +193,7 @@ def validate_config(name: str, value: str) -> None:
 
 
 EARLIEST, LATEST = "earliest", "latest"
-"""Start of the records of a share group."""
+"""Positions at which the records of a share group may start."""
 
 _DURATION = re.compile(
     r"by_duration:P(?=[\dT])(?:(?P<days>\d+)D)?"
@@ -217,7 +217,7 @@ def _number(default: int, high: int, low: int = 1) -> GroupConfigDefinition:
 
 
 def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
-    """Return the definitions, with lower minimums than real brokers (``group.share.min.session.timeout.ms``, ...)."""
+    """Return the definitions, with lower minima than at real brokers (``group.share.min.session.timeout.ms``, ...)."""
     interval = _number(1000, 15_000, 0)
     return {
         # These configs have an effect.
@@ -324,7 +324,7 @@ class GroupConfigs:
             )
 
     def _check_bounds(self, name: str, value: str) -> None:
-        """Check the bounds that configs of the brokers set."""
+        """Check the bounds set by the brokers' configs."""
         definition = self.definitions[name]
         if definition.type is not ConfigType.INT:
             return
@@ -344,7 +344,7 @@ class GroupConfigs:
                 raise InvalidConfigError(f"{session} must be greater than {heartbeat}")
 
     def replace(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Replace the configs of a group, after their check."""
+        """Replace the configs of a group, which must have been checked."""
         self._share.pop(group_id, None)
         if overrides:
             self._overrides[group_id] = dict(overrides)

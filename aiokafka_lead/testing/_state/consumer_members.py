@@ -203,7 +203,7 @@ def _in_order(members: Sequence[Candidate]) -> list[Candidate]:
 
 
 def uniform(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
-    """Assign evenly, with few moves: members with too many partitions give some to the members with the fewest."""
+    """Assign evenly with few moves. Members with too many partitions give some to the members with the fewest."""
     given: dict[str, set[Slot]] = {}
     free: set[Slot] = set()
     seekers: dict[UUID, list[str]] = {}
@@ -242,7 +242,7 @@ def uniform(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Ta
 
 
 def ranges(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
-    """Assign consecutive partitions of each topic; the first members get one more if necessary."""
+    """Assign consecutive partitions of each topic. The first members get one more if necessary."""
     given: dict[str, set[Slot]] = {member.member_id: set() for member in members}
     topics = {topic: count for member in members for topic, count in member.wanted.items()}
     for topic, count in topics.items():

@@ -211,12 +211,12 @@ class ShareState:
         return found
 
     def lag(self, end_offset: int) -> int:
-        """Return the number of records to be delivered or acknowledged; -1 if unknown."""
+        """Return the number of records still to be delivered or acknowledged, or -1 if unknown."""
         return -1 if self.start_offset == NO_OFFSET else end_offset - self.start_offset - self.completed
 
 
 class ShareStates:
-    """States by group, topic and partition. A partition is added when it is first assigned to a member of the group."""
+    """States by group, topic and partition. A partition is added on its first assignment to a member of the group."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Slot, ShareState]] = {}

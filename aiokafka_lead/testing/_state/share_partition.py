@@ -48,11 +48,11 @@ class Acquisition:
         self._member_id = member_id
         self._offset = offset
         self._read = read
-        # Size 0 means stored batches; it must not create empty batches.
+        # Size 0 means stored batches, and must not create empty batches.
         self._batch_size = max(1, batch_size)
         self._exact = exact
         self._limit = shares.settings().delivery_count_limit
-        # From this delivery on, fewer records are delivered together, to isolate a harmful record.
+        # From this delivery on, deliver fewer records together, to isolate a harmful record.
         self._throttled_from = max(_CAREFUL_FROM, -(-self._limit // 2))
 
     def run(self, max_records: int) -> list[Acquired]:
@@ -178,7 +178,7 @@ class Acquisition:
     def _pieces(self, first: int, last: int) -> list[tuple[int, int]]:
         """Split records at the boundaries of stored batches.
 
-        The pieces have about the size that the member has requested.
+        Each piece has about the size that the member has requested.
         """
         pieces: list[tuple[int, int]] = []
         if not self._exact and last - first + 1 > self._batch_size:
@@ -189,7 +189,7 @@ class Acquisition:
         return [*pieces, (first, last)]
 
     def _end_of_stored(self, offset: int) -> int:
-        """Return the last offset of the stored batch that contains an offset, or the offset if there is none."""
+        """Return the last offset of the stored batch that contains an offset, or that offset if there is none."""
         for stored in self._read:
             if stored.base_offset <= offset <= stored.last_offset:
                 return stored.last_offset

@@ -44,9 +44,9 @@ class EndAnswer(Enum):
     PREPARE = auto()
     """The transaction is committed or aborted, and the markers follow."""
     DONE = auto()
-    """The same request was handled before, so the same response is sent again."""
+    """The same request has already been handled, so the same response is sent again."""
     CONCURRENT = auto()
-    """CONCURRENT_TRANSACTIONS: the markers of an earlier decision are not written yet."""
+    """CONCURRENT_TRANSACTIONS: the markers of an earlier decision have not been written yet."""
     INVALID = auto()
     """INVALID_TXN_STATE."""
     FENCED = auto()
@@ -115,11 +115,11 @@ class Transaction:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
         self.epoch = NO_EPOCH
-        # The producer's previous epoch, if its requests may still use it; else NO_EPOCH.
+        # The producer's previous epoch if its requests may still use it, otherwise NO_EPOCH.
         self.last_epoch = NO_EPOCH
-        # The previous id, while the end of the transaction that exhausted its epochs may be repeated.
+        # The previous id, as long as the end of the transaction that exhausted its epochs may be repeated.
         self.previous_producer_id = NO_PRODUCER_ID
-        # The id after the end of this transaction, if it uses the last epoch.
+        # The id after the end of this transaction if it uses the last epoch.
         self.next_producer_id = NO_PRODUCER_ID
         self.timeout_ms = timeout_ms
         self.state = TxnState.EMPTY
@@ -134,7 +134,7 @@ class Transaction:
 
     @property
     def is_ending(self) -> bool:
-        """True if the transaction is committed or aborted, but not all markers are written."""
+        """True if the transaction has been committed or aborted, but not all markers have been written."""
         return self.state in (TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT)
 
     @property
@@ -143,7 +143,7 @@ class Transaction:
         return self.epoch >= EPOCH_MAX
 
     def answer_to_end(self, producer_id: int, epoch: int, *, committed: bool, bump: bool) -> EndAnswer | None:
-        """Return the reaction to EndTxn, or None for the id of another producer.
+        """Return the reaction to EndTxn, or None for another producer's id.
 
         ``committed`` is True for a commit. ``bump`` is True if the transaction has version 2, in which each transaction
         has a new epoch.
@@ -204,7 +204,7 @@ _TIMEOUT_MAX_MS = 900_000
 """transaction.max.timeout.ms"""
 
 _BUMPS_FROM = 2
-"""Level of transaction.version from which on every transaction has a new epoch."""
+"""Level of transaction.version from which every transaction has a new epoch."""
 
 
 class TransactionCoordinator:
@@ -225,7 +225,7 @@ class TransactionCoordinator:
         self._clock = clock
         self._now_ms = now_ms
         self._next_producer_id = next_producer_id
-        # The finalized level of transaction.version.
+        # Finalized level of transaction.version.
         self._version = version
         # Called with the producer id and True for a commit when a transaction ends and its offsets become valid.
         self._offsets_decided = offsets_decided
@@ -269,9 +269,9 @@ class TransactionCoordinator:
             )
 
     def _next_epoch(self, txn: Transaction, *, resumed: bool, epoch: int) -> None:
-        """Advance the producer of a transactional id to its next epoch, or after the last epoch to another producer id.
+        """Advance the producer of a transactional id to its next epoch, or after the last epoch to another id.
 
-        A producer that repeats its request, because it has not received the response, gets the same id and epoch again.
+        A producer that repeats its request because it has not received the response gets the same id and epoch again.
         """
         if txn.is_exhausted and (not resumed or epoch == txn.epoch):
             txn.previous_producer_id = txn.producer_id
@@ -330,8 +330,8 @@ class TransactionCoordinator:
     ) -> tuple[int, int]:
         """Commit or abort, and return the producer's id and epoch from now on.
 
-        With ``bump``, each transaction has a new epoch (KIP-890, EndTxn 5), so a late request cannot become part of the
-        next transaction.
+        With ``bump``, each transaction has a new epoch (KIP-890, EndTxn 5), so that a late request cannot become part
+        of the next transaction.
         """
         txn = self.transactions.get(transactional_id)
         answer = None if txn is None else txn.answer_to_end(producer_id, epoch, committed=committed, bump=bump)
@@ -352,7 +352,7 @@ class TransactionCoordinator:
                 raise ProducerFencedError(f"transactional id {transactional_id} is at epoch {txn.epoch}, not {epoch}")
 
     def time_out(self, transactional_id: str) -> bool:
-        """Abort a transaction that takes too long, and fence its producer. Return False if none is open."""
+        """Abort a transaction that is taking too long, and fence its producer. Return False if none is open."""
         txn = self.transactions.get(transactional_id)
         if txn is None or txn.state is not TxnState.ONGOING:
             return False
@@ -366,13 +366,13 @@ class TransactionCoordinator:
             txn.stop_timer()
 
     def coordinator_moved(self, concerns: Callable[[str], bool]) -> None:
-        """Handle a change of coordinator. The new coordinator reads the log, which does not have the last epoch."""
+        """Handle a change of coordinator. The new coordinator reads the log, which does not contain the last epoch."""
         for txn in self.transactions.values():
             if concerns(txn.transactional_id):
                 txn.last_epoch = NO_EPOCH
 
     def _abort(self, txn: Transaction) -> None:
-        """Abort a transaction that its producer did not end. Java: ``prepareFenceProducerEpoch``."""
+        """Abort a transaction that its producer has not ended. Java: ``prepareFenceProducerEpoch``."""
         if self._version() >= _BUMPS_FROM:
             self._decide(txn, committed=False, bump=True)
             return
@@ -410,7 +410,7 @@ class TransactionCoordinator:
                     now_ms=self._now_ms(),
                 )
             except BrokerError:
-                # Since then, a newer epoch or coordinator has written here in another transaction.
+                # A newer epoch or coordinator has since written here in another transaction.
                 continue
             partition.notify()
         self._offsets_decided(txn.producer_id, committed)

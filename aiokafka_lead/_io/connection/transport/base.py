@@ -148,7 +148,7 @@ def tls_error(error: BaseException, context: ssl.SSLContext | None = None) -> Ka
 
 
 def lost_error(error: BaseException | None) -> KafkaError:
-    """Return the error of a connection that has ended. ``error`` is None if the peer has closed it properly."""
+    """Return the error of a connection that has ended. ``error`` is None if the peer closed it properly."""
     cause = None if error is None else _cause(error)
     if isinstance(cause, ssl.SSLError) and "ALERT" in (cause.reason or ""):
         # With TLS 1.3, a server refuses the client's certificate only after the handshake.

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..errors import KafkaError, UnknownServerError, error_for_code
 from ..errors.base import own_copy
 from ..errors.shown import shown, some_of
-from .trust import DOUBT_AFTER
+from .inquiry import may_repeat
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -40,7 +40,7 @@ class RetryRule:
     def allows(self, error: KafkaError, tries: int) -> bool:
         """Return True if an item should be tried again after this error and this number of attempts."""
         if isinstance(error, UnknownServerError):
-            return self.unexplained and tries < 2 * DOUBT_AFTER
+            return self.unexplained and may_repeat(error, tries)
         if error.code in self.brief:
             return tries < BRIEF_TRIES
         return error.retriable and (self.codes is None or error.code in self.codes)

@@ -19,7 +19,7 @@ from ..errors import (
     RequestTimedOutError,
     UnknownServerError,
 )
-from .trust import Trust
+from .trust import DOUBT_AFTER, Trust
 
 MOVED = (CoordinatorNotAvailableError, KafkaConnectionError, NotCoordinatorError, RequestTimedOutError)
 """Errors after which another broker is probably the coordinator, or soon will be. Look-ups may be repeated quickly."""
@@ -38,6 +38,18 @@ UNANSWERED_S = 5.0
 
 Other brokers are then asked for the coordinator, and are asked again after each further period of this length.
 """
+
+
+UNEXPLAINED_TRIES = 2 * DOUBT_AFTER
+"""Number of consecutive failures after which UNKNOWN_SERVER_ERROR is final. It gives no reason, so it may pass."""
+
+
+def may_repeat(error: KafkaError, failures: int) -> bool:
+    """Return True if a request to a coordinator should be repeated, after this number of consecutive failures.
+
+    ``error`` is the latest of them. If the request is not repeated, the application gets the error.
+    """
+    return error.retriable or (isinstance(error, UnknownServerError) and failures < UNEXPLAINED_TRIES)
 
 
 def evades(error: KafkaError) -> bool:

@@ -356,7 +356,9 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         found = await self._list_offsets(dict.fromkeys(partitions, spec), False, deadline)
-        return {where: each for where, each in found.items() if each is not None}
+        return successes(
+            {where: each or KafkaError(f"{where}: the leader has returned no offset") for where, each in found.items()}
+        )
 
 
 async def _fetch_once(
@@ -389,15 +391,17 @@ async def _fetch_once(
             )
         request = OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=stable)
     response = await connection.request(request, version=version, timeout_ms=deadline.request_ms())
-    for code in (response.error_code, *(group.error_code for group in response.groups)):
-        if code not in (0, NO_GROUP):
-            raise failure(code, called(group_id))
-    found: dict[TopicPartition, OffsetAndMetadata | KafkaError | None] = {} if wanted is None else dict(wanted)
+    codes = {response.error_code, *(group.error_code for group in response.groups)}
+    for code in codes - {0, NO_GROUP}:
+        raise failure(code, called(group_id))
+    found: dict[TopicPartition, OffsetAndMetadata | KafkaError | None] = {}
+    if wanted is not None and NO_GROUP in codes:
+        found.update(wanted)
     for where, entry in _entries(response):
         epoch = entry.committed_leader_epoch if entry.committed_leader_epoch >= 0 else None
         known = entry.committed_offset >= 0
         committed = OffsetAndMetadata(entry.committed_offset, entry.metadata or "", epoch) if known else None
-        found[where] = outcome(committed, entry.error_code, str(where))
+        found[where] = outcome(committed, 0 if entry.error_code == NO_GROUP else entry.error_code, str(where))
     return found
 
 

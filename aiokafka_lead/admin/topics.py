@@ -33,6 +33,7 @@ from .._wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
     RequestCursor,
+    ResponseCursor,
     TopicRequest,
 )
 from .._wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
@@ -344,7 +345,7 @@ class TopicCalls(AdminArea):
             tries += 1
             names, cursor = pending, None
             for name in pending:
-                refused.pop(name, None)
+                refused[name] = KafkaError(f"topic {name!r}: the broker's response lacks it")
             while names:
                 request = DescribeTopicPartitionsRequest(
                     topics=[TopicRequest(name=name) for name in names],
@@ -356,10 +357,13 @@ class TopicCalls(AdminArea):
                     if topic.error_code:
                         refused[topic.name or ""] = failure(topic.error_code, f"topic {topic.name!r}")
                     else:
+                        refused.pop(topic.name or "", None)
                         yield _page_of(topic)
                 following = response.next_cursor
                 if following is None:
                     break
+                if cursor is not None and _place(following) <= _place(cursor):
+                    raise KafkaError(f"the broker's response for topic {cursor.topic_name!r} does not end")
                 names = [name for name in names if name >= following.topic_name]
                 cursor = RequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
             pending = [name for name in pending if name in refused and BY_ANYONE.allows(refused[name], tries)]
@@ -418,6 +422,10 @@ def _partition(
         None if eligible is None else tuple(eligible),
         None if last_known is None else tuple(last_known),
     )
+
+
+def _place(cursor: RequestCursor | ResponseCursor) -> tuple[str, int]:
+    return cursor.topic_name, cursor.partition_index
 
 
 def _page_of(topic: DescribeTopicPartitionsResponseTopic) -> TopicDescription:

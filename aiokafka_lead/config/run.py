@@ -118,7 +118,7 @@ class RunOptions(HandlingOptions, total=False):
     are handled (100)."""
     transaction_retries: int
     """With ``exactly_once``: number of consecutive times that records are handled again because their transaction was
-    aborted without a failed handler. The delays between them follow ``retry_backoff_ms`` (10)."""
+    aborted without a failed handler. Outages do not count. The delays follow ``retry_backoff_ms`` (10)."""
 
 
 class ShareRunOptions(HandlingOptions, total=False):

@@ -387,7 +387,8 @@ class Consumer(ConsumerBase[K, V]):
         the transaction are handled again. Other side effects of handlers may therefore happen more than once. A
         rebalance waits for the commit as long as it would wait for handlers; then the transaction is aborted. `run`
         raises `ProducerFencedError` if another producer has taken over the transactional id. After
-        ``transaction_retries`` consecutive aborts, it raises the reason for the last abort.
+        ``transaction_retries`` consecutive aborts, it raises the reason for the last abort. Aborts in an outage do not
+        count.
         """
         from .._runs import run_consumer
 

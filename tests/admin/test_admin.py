@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -12,6 +13,7 @@ from aiokafka_lead import Producer
 from aiokafka_lead._core.admin import BRIEF_TRIES, failure
 from aiokafka_lead._io.admin_requests import Route
 from aiokafka_lead._wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from aiokafka_lead._wire.messages.describe_topic_partitions import ResponseCursor
 from aiokafka_lead.admin import (
     ConfigChange,
     ConfigResource,
@@ -46,7 +48,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.types import TopicPartition
 
 from ..patience import again_if_late
-from .support import make_admin
+from .support import change_answers, make_admin
 
 pytestmark = pytest.mark.anyio
 
@@ -158,6 +160,25 @@ async def test_describe_topic_partitions_by_pages() -> None:
         cluster.faults.add("DescribeTopicPartitions", topic="a", error_code=UnknownTopicOrPartitionError, count=2)
         await describe("a", "b")
         assert found == ["a", "b", "b", "a"]
+
+
+async def test_a_topic_that_no_page_contains_is_an_error() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("a")
+        change_answers(cluster, "DescribeTopicPartitions", lambda message: message.topics.clear())
+        with pytest.raises(KafkaError, match="topic 'a': the broker's response lacks it"):
+            [topic async for topic in admin.describe_topic_partitions(["a"])]
+
+
+async def test_pages_that_repeat_are_an_error() -> None:
+    def change(message: Any) -> None:
+        message.next_cursor = ResponseCursor(topic_name="a", partition_index=1)
+
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("a", 3)
+        change_answers(cluster, "DescribeTopicPartitions", change)
+        with anyio.fail_after(20), pytest.raises(KafkaError, match="does not end"):
+            [topic async for topic in admin.describe_topic_partitions(["a"])]
 
 
 async def test_brokers_before_topic_ids_delete_by_name() -> None:

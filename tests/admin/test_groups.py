@@ -45,7 +45,7 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.testing import EmbeddedCluster
 
 from ..patience import again_if_late
-from .support import make_admin, write
+from .support import change_answers, make_admin, write
 
 pytestmark = pytest.mark.anyio
 
@@ -195,6 +195,27 @@ async def test_a_group_with_members_is_not_deleted_and_its_offsets_not_altered()
                     await admin.reset_consumer_group_offsets(name, OffsetSpec.LATEST, topics=["t"])
                 with pytest.raises(GroupSubscribedToTopicError):
                     await admin.delete_consumer_group_offsets(name, [T0])
+
+
+async def test_an_offset_that_the_answer_leaves_out_does_not_count_as_missing() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        await admin.alter_consumer_group_offsets("g", {T0: 3})
+        change_answers(cluster, "OffsetFetch", lambda message: message.groups[0].topics.clear())
+        with pytest.raises(KafkaError, match="lacks"):
+            await admin.list_consumer_group_offsets("g", [T0])
+
+
+async def test_an_end_that_a_leader_does_not_say_is_an_error() -> None:
+    def change(message: Any) -> None:
+        message.topics[0].partitions[0].offset = -1
+
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        await admin.alter_consumer_group_offsets("g", {T0: 3})
+        change_answers(cluster, "ListOffsets", change)
+        with pytest.raises(KafkaError, match="t-0: the leader has returned no offset"):
+            await admin.reset_consumer_group_offsets("g", ToShifted(1))
 
 
 async def test_offsets_are_altered_listed_and_deleted() -> None:

@@ -20,6 +20,7 @@ from aiokafka_lead.errors import (
     InvalidRegularExpressionError,
     KafkaConnectionError,
     KafkaError,
+    MalformedMessageError,
     StaleMemberEpochError,
     TopicAuthorizationFailedError,
     UnknownMemberIdError,
@@ -168,6 +169,32 @@ def test_a_fenced_member_loses_everything_then_joins_anew(error: type[KafkaError
     assert request.rebalance_timeout_ms == 10_000
     group.answer(request, 5, {EVENTS: [1]})
     assert group.member.step(group.now) == Assign(events(1), events(1))
+
+
+def test_a_member_that_is_fenced_whenever_it_has_joined_waits_in_between() -> None:
+    group = Group(retry_backoff_ms=100)
+    for _ in range(3):
+        group.answer(group.beat(), 1, {EVENTS: [0]})
+        for kind in (Assign, Lose):
+            step = group.member.step(group.now)
+            assert isinstance(step, kind)
+            group.member.done(step, group.now)
+            if kind is Assign:
+                group.refuse(group.beat(), FencedMemberEpochError)
+        assert group.member.heartbeat_at() == pytest.approx(group.now + 0.1)
+        group.now += 0.1
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_an_answer_without_an_epoch_is_no_membership(epoch: int) -> None:
+    group = Group()
+    group.answer(group.beat(), epoch, {EVENTS: [0]})
+    assert isinstance(group.member.error, MalformedMessageError)
+    assert isinstance(group.member.step(group.now), Wait)
+    group.member.join(group.now)
+    group.now += 1
+    group.answer(group.beat(), 1, {EVENTS: [0]})
+    assert isinstance(group.member.step(group.now), Assign)
 
 
 def test_being_fenced_ends_a_revocation() -> None:

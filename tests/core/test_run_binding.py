@@ -312,6 +312,17 @@ def test_a_clock_that_is_ahead_holds_nobody_up(kind: TimestampType, ahead_s: int
         assert due_in_ms == (0 if ahead_s > 5 else 10_000 + 1000 * ahead_s)
 
 
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_numbers_that_another_program_has_written_too_long_are_ignored(digits: int) -> None:
+    """A float has no more than 308 digits, and Python converts no more than 4300."""
+    topics = RetryTopics("g", delays("d", ["10s"]))
+    topics.add(["t"])
+    headers = tuple((f"retry.{name}", b"9" * digits) for name in ("attempts", "delays", "due_ms", "offset"))
+    waiting = record(topic="t.g.retry.10s", headers=headers)
+    assert topics.due_ms(waiting, 0.0) <= 10_000
+    assert (topics.attempts(waiting), topics.delays(waiting), topics.offset(waiting)) == (0, 1, waiting.offset)
+
+
 async def test_a_handler_of_records_is_called_itself() -> None:
     async def bare(record): ...  # type: ignore[no-untyped-def]
 

@@ -215,6 +215,30 @@ def test_a_coordinator_that_knows_this_very_epoch_knows_no_rival(state: str, v2:
     assert (request.producer_id, request.producer_epoch) == (100, 7), "so that a rival is found out"
 
 
+def test_an_epoch_whose_assignment_was_lost_with_the_coordinator_is_no_rival_s() -> None:
+    """Coordinators do not store for which epoch they have assigned the next one."""
+    one = errand(Call.RENEW)
+    one.lost()
+    refuse(one, errors.ProducerFencedError)
+    assert describe(one, "Empty", epoch=8) is None
+    request, _ = one.request(VERSIONS)
+    assert isinstance(request, InitProducerIdRequest)
+    assert request.producer_epoch == 8
+    one.answered(InitProducerIdResponse(producer_id=100, producer_epoch=9))
+    assert (one.call, one.epoch) == (None, 9)
+
+
+def test_a_coordinator_that_refuses_the_epoch_that_it_knows_is_not_asked_without_end() -> None:
+    one = errand(Call.RENEW)
+    for _ in range(3):
+        assert refuse(one, errors.ProducerFencedError) is None
+        assert describe(one, "Empty") is None
+        assert refuse(one, errors.ProducerFencedError) is Verdict.RETRY, "after a wait"
+    refuse(one, errors.ProducerFencedError)
+    describe(one, "Empty", epoch=8)
+    assert one.fenced
+
+
 @pytest.mark.parametrize(
     ("state", "producer_id", "epoch"),
     [("Empty", 100, 8), ("Ongoing", 100, 8), ("CompleteAbort", 100, 9), ("CompleteAbort", 200, 8), ("Empty", 200, 0)],

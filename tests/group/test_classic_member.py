@@ -18,6 +18,7 @@ from aiokafka_lead._core.group.classic import ClassicMember
 from aiokafka_lead._core.group.leader import Leader
 from aiokafka_lead._core.group.member import Assign, Lose, Revoke, Wait, Wanted
 from aiokafka_lead._core.group.offsets import GroupIdentity
+from aiokafka_lead._core.inquiry import UNEXPLAINED_TRIES
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, TopicMetadata
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead._wire.messages.describe_groups import (
@@ -37,10 +38,12 @@ from aiokafka_lead.errors import (
     GroupAuthorizationFailedError,
     GroupMaxSizeReachedError,
     IllegalGenerationError,
+    MalformedMessageError,
     MemberIdRequiredError,
     RebalanceInProgressError,
     RequestTimedOutError,
     UnknownMemberIdError,
+    UnknownServerError,
 )
 from aiokafka_lead.types import TopicPartition
 
@@ -68,6 +71,45 @@ def test_the_first_join() -> None:
     assert world.identity() == GroupIdentity(1, "me", None)
     assert world.member.heartbeat_at() == pytest.approx(world.now + 3)
     assert world.member.step(world.now) == Wait(None)
+
+
+@pytest.mark.parametrize("names", [("me", "me again"), ("",)])
+def test_a_coordinator_that_forgets_the_ids_that_it_assigns_is_not_asked_without_end(names: tuple[str, ...]) -> None:
+    world = World()
+    for name in names:
+        request = world.ask(JoinGroupRequest)
+        world.answer(request, JoinGroupResponse(error_code=MemberIdRequiredError.code, member_id=name))
+    wait = world.member.step(world.now)
+    assert isinstance(wait, Wait)
+    assert wait.until is not None
+    world.now = wait.until
+    assert world.ask(JoinGroupRequest).member_id == names[-1]
+
+
+@pytest.mark.parametrize("field", [{"generation_id": -1}, {"member_id": ""}])
+def test_an_answer_without_a_generation_or_an_id_is_an_error(field: dict[str, Any]) -> None:
+    world = World()
+    fields = {"generation_id": 1, "protocol_name": COOPERATIVE, "leader": "other", "member_id": "me", **field}
+    world.answer(world.ask(JoinGroupRequest), JoinGroupResponse(**fields))
+    assert isinstance(world.error(), MalformedMessageError)
+    assert world.identity() is None
+    world.member.join(world.now)
+    world.now += 1
+    world.stable(T[0])
+
+
+def test_rebalances_that_interrupt_each_other_without_end_are_waited_out() -> None:
+    world = World()
+    joins = 0
+    while not isinstance(wait := world.member.step(world.now), Wait):
+        world.join(generation=joins + 1)
+        world.answer(world.ask(SyncGroupRequest), SyncGroupResponse(error_code=RebalanceInProgressError.code))
+        joins += 1
+        assert joins < 100
+    assert joins > 3, "some are normal while many members join"
+    assert wait.until is not None
+    world.now = wait.until
+    world.stable(T[0], generation=joins + 1)
 
 
 def test_a_member_without_partitions_learns_early_of_those_that_others_give_up() -> None:
@@ -200,6 +242,27 @@ def test_failures_are_waited_out_and_longer_each_time() -> None:
         waits.append(step.until - world.now)
         world.now = step.until
     assert waits == pytest.approx([0.1, 0.2, 0.4])
+
+
+def test_an_error_without_a_reason_is_borne_for_a_while() -> None:
+    world = World()
+    for _ in range(UNEXPLAINED_TRIES - 1):
+        world.answer(world.ask(JoinGroupRequest), JoinGroupResponse(error_code=-1))
+        step = world.member.step(world.now)
+        assert isinstance(step, Wait)
+        assert step.until is not None
+        world.now = step.until
+    world.stable(T[0])
+    for _ in range(UNEXPLAINED_TRIES - 1):
+        world.beat(-1)
+    world.beat(0)
+    for _ in range(UNEXPLAINED_TRIES - 1):
+        world.beat(-1)
+    assert world.member.stable
+    assert world.error() is None
+    world.beat(-1)
+    assert isinstance(world.error(), UnknownServerError)
+    assert isinstance(world.settle()[0], Lose)
 
 
 def test_a_silent_coordinator_ends_the_wait_for_the_join() -> None:
@@ -521,6 +584,31 @@ def test_a_static_member_that_comes_back_to_more_topics_looks_whether_others_hav
         world.sync(T[0], T[1])
     world.settle()
     assert world.member.owned == {T[0], T[1]}
+    assert world.member.stable
+
+
+@pytest.mark.parametrize(("held", "rebalances"), [(T[2:3], True), (T[2:4], False)], ids=["nobody's", "another's"])
+def test_a_static_leader_that_comes_back_looks_for_partitions_that_are_new(
+    held: list[TopicPartition], rebalances: bool
+) -> None:
+    """While the leader is away, no member notices them, and the coordinator keeps the assignment (KIP-814)."""
+    world = back()
+    mine = encode_subscription(MemberSubscription("me", ("t",)))
+    response = JoinGroupResponse(
+        generation_id=7,
+        protocol_name=COOPERATIVE,
+        leader="me",
+        member_id="me",
+        skip_assignment=True,
+        members=[JoinGroupResponseMember(member_id="me", metadata=mine)],
+    )
+    world.answer(world.ask(JoinGroupRequest), response)
+    assert not world.sync(T[0], T[1]).assignments
+    world.answer(world.ask(DescribeGroupsRequest), described(*held))
+    if rebalances:
+        assert world.join(generation=8).reason.endswith("t-3")
+        world.sync(T[0], T[1])
+    world.settle()
     assert world.member.stable
 
 

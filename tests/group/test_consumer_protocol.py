@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import Producer, TopicPartition
+from aiokafka_lead import AdminClient, Producer, TopicPartition
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import (
     CommitFailedError,
@@ -164,6 +164,16 @@ async def test_a_static_member_whose_place_is_taken_says_so_and_waits(
             await first.stop()
             await shared(second)
             assert second.health().kept_out is None
+
+
+async def test_a_stop_waits_until_the_coordinator_has_removed_the_member(cluster: EmbeddedCluster) -> None:
+    async with member(cluster, "events") as consumer:
+        await shared(consumer)
+        cluster.faults.add(
+            "ConsumerGroupHeartbeat", when=lambda record: record.request.member_epoch == -1, delay_ms=500
+        )
+    async with AdminClient(cluster.bootstrap_servers) as admin:
+        assert not (await admin.describe_consumer_groups(["g"]))["g"].members
 
 
 async def test_a_dynamic_member_that_stops_is_replaced_at_once(cluster: EmbeddedCluster) -> None:

@@ -17,7 +17,7 @@ from aiokafka_lead import (
     ShareConsumer,
     TopicPartition,
 )
-from aiokafka_lead.errors import GroupIdNotFoundError, RequestTimedOutError
+from aiokafka_lead.errors import GroupIdNotFoundError, RequestTimedOutError, UnknownServerError
 from aiokafka_lead.testing import EmbeddedCluster, RequestRecord
 from tests.hostile.answers import changed
 from tests.io.script import Peer, serve
@@ -317,6 +317,33 @@ async def test_a_member_leaves_it_for_the_new_one(cluster: EmbeddedCluster, prot
         await until(lambda: consumer.health().coordinator == 3)
         with anyio.fail_after(20):
             await consumer.commit()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(partial(consume, protocol="classic"), id="classic"),
+        pytest.param(partial(consume, protocol="consumer"), id="consumer"),
+        commit_as_nobody,
+        share,
+    ],
+)
+async def test_errors_without_a_reason_are_borne_for_a_while(cluster: EmbeddedCluster, use: Use) -> None:
+    await fill(cluster, 1)
+    for api in OF_COORDINATORS:
+        cluster.faults.add(api, error_code=UnknownServerError, count=2)
+    with anyio.fail_after(30):
+        await use(cluster)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_errors_without_a_reason_that_last_are_raised(cluster: EmbeddedCluster, protocol: str) -> None:
+    for api in OF_COORDINATORS:
+        cluster.faults.add(api, error_code=UnknownServerError)
+    options = {"group_id": GROUP, "group_protocol": protocol, **QUICK}
+    async with starting(Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options)) as consumer:
+        with anyio.fail_after(30), pytest.raises(UnknownServerError):
+            await consumer.getone()
 
 
 async def test_a_coordinator_that_loads_is_waited_for(cluster: EmbeddedCluster) -> None:

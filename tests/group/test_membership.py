@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
-from aiokafka_lead import AdminClient, TopicPartition
+from aiokafka_lead import AdminClient, ShareConsumer, TopicPartition
 from aiokafka_lead.admin import NewPartitions
 from aiokafka_lead.errors import FencedInstanceIdError, GroupAuthorizationFailedError, InconsistentGroupProtocolError
 from aiokafka_lead.testing import EmbeddedCluster
 
-from .support import ALL, Recorder, fill, member, read_on, reading, shared, starting, until, vanish
+from .support import ALL, GROUP, Recorder, fill, member, read_on, reading, shared, starting, until, vanish
 
 pytestmark = pytest.mark.anyio
 
@@ -179,6 +181,38 @@ async def test_a_static_member_that_comes_back_to_other_topics_gets_them(
             assert {tp.topic for tp in again.assignment()} == set(topics)
     finally:
         await stays.stop()
+
+
+async def test_a_static_leader_that_comes_back_assigns_partitions_that_were_added(cluster: EmbeddedCluster) -> None:
+    """The coordinator gives it the previous assignment, without a rebalance."""
+    async with member(cluster, "events", group_instance_id="i") as consumer, reading(consumer):
+        await until(lambda: consumer.assignment() == ALL)
+    cluster.add_partitions("events", len(ALL) + 2)
+    async with member(cluster, "events", group_instance_id="i") as again, reading(again):
+        await until(lambda: len(again.assignment()) == len(ALL) + 2)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
+async def test_who_leaves_tells_the_coordinator_that_has_just_taken_over(
+    cluster: EmbeddedCluster, protocol: str
+) -> None:
+    """Otherwise, the others would wait until its session expires."""
+    options: dict[str, Any] = {"group_id": GROUP}
+    if protocol == "share":
+        leaving: Any = ShareConsumer("events", bootstrap_servers=cluster.bootstrap_servers, **options)
+    else:
+        slow = {"group_protocol": protocol, "heartbeat_interval_ms": 3000, "enable_auto_commit": False}
+        leaving = member(cluster, "events", **slow)
+    async with leaving, AdminClient(cluster.bootstrap_servers) as admin:
+        await until(lambda: bool(leaving.assignment()))
+        describe = admin.describe_share_groups if protocol == "share" else admin.describe_consumer_groups
+        before: Any = (await describe([GROUP]))[GROUP]
+        assert before.members
+        cluster.move_coordinator(GROUP, before.coordinator_id % 3 + 1)
+        await leaving.stop()
+        after: Any = (await describe([GROUP]))[GROUP]
+        assert not after.members
+        assert after.coordinator_id != before.coordinator_id
 
 
 async def test_a_fenced_static_member_says_so(cluster: EmbeddedCluster) -> None:

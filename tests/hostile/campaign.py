@@ -17,7 +17,8 @@ from typing import Any
 import anyio
 
 from aiokafka_lead import AcknowledgeType, AdminClient, Consumer, Producer, ShareConsumer, TopicPartition
-from aiokafka_lead.errors import BackgroundTaskError, KafkaError
+from aiokafka_lead.admin import ConfigChange, ConfigResource, ConfigResourceType, OffsetSpec, ToShifted
+from aiokafka_lead.errors import BackgroundTaskError, IllegalStateError, KafkaError
 from aiokafka_lead.oidc import Token
 from aiokafka_lead.testing import EmbeddedCluster, RequestRecord
 
@@ -225,6 +226,85 @@ async def _outcome(awaited: Awaitable[None]) -> None:
     await awaited
 
 
+async def _belong(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any]) -> None:
+    given |= {
+        "group_id": "g",
+        "group_protocol": rng.choice(("classic", "consumer", "auto")),
+        "group_instance_id": rng.choice((None, "one")),
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": rng.random() < 0.5,
+        "auto_commit_interval_ms": 50,
+        "fetch_max_wait_ms": 50,
+        "default_api_timeout_ms": 1500,
+        "session_timeout_ms": 6000,
+        "heartbeat_interval_ms": 50,
+    }
+    topics = [TOPIC] if rng.random() < 0.5 else [TOPIC, "none"]
+    consumer: Any = Consumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **given)
+    async with _entered(consumer):
+        until = time.monotonic() + 0.8
+        while time.monotonic() < until:
+            await _attempt("read", lambda: consumer.getmany(timeout_ms=50))
+            await _attempt("commit", consumer.commit)
+            await _attempt("committed", partial(consumer.committed, {TopicPartition(TOPIC, 0)}))
+            if rng.random() < 0.1:
+                consumer.subscribe([TOPIC] if rng.random() < 0.5 else [TOPIC, "none"])
+
+
+async def _transact(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any]) -> None:
+    given |= {"delivery_timeout_ms": 1000, "max_block_ms": 600, "transactional_id": "t"}
+    producer: Any = Producer(cluster.bootstrap_servers, **given)
+    async with _entered(producer):
+        until = time.monotonic() + 0.8
+        while time.monotonic() < until:
+            await _attempt("transaction", partial(_transaction, producer, rng))
+
+
+async def _transaction(producer: Any, rng: Random) -> None:
+    async with producer.transaction() as txn:
+        for partition in (0, 1):
+            await txn.send(TOPIC, b"v", partition=partition)
+        if rng.random() < 0.5:
+            await txn.send_offsets({TopicPartition(TOPIC, 0): rng.randrange(5)}, "others")
+        if rng.random() < 0.3:
+            raise IllegalStateError("an error of the application")
+
+
+async def _handle(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any]) -> None:
+    cluster.create_topic("letters", partitions=2)
+    once = rng.random() < 0.5
+    reading: dict[str, Any] = {
+        "group_id": "g",
+        "group_protocol": rng.choice(("classic", "consumer")),
+        "auto_offset_reset": "earliest",
+        "fetch_max_wait_ms": 50,
+        "default_api_timeout_ms": 1500,
+        "auto_commit_interval_ms": 50,
+        "enable_auto_commit": not once,
+    }
+    writing: dict[str, Any] = {"delivery_timeout_ms": 1000, "max_block_ms": 600, "transactional_id": "t"}
+    how: dict[str, Any] = {"retries": 1, "retry_backoff_ms": 5, "dead_letter_topic": "letters"}
+
+    async def handle(record: Any, *txn: Any) -> None:
+        for each in txn:
+            await each.send("letters", record.value)
+        if rng.random() < 0.2:
+            raise ValueError
+
+    async def stop_later() -> None:
+        await anyio.sleep(0.8)
+        await consumer.stop(2000)
+
+    consumer: Any = Consumer(TOPIC, bootstrap_servers=cluster.bootstrap_servers, **given, **reading)
+    producer: Any = Producer(cluster.bootstrap_servers, **given, **writing)
+    async with _entered(consumer), _entered(producer), anyio.create_task_group() as tasks:
+        if once:
+            how |= {"exactly_once": producer, "max_transaction_records": 2}
+        tasks.start_soon(stop_later)
+        await _attempt("run", partial(consumer.run, handle, **how))
+        tasks.cancel_scope.cancel()
+
+
 async def _administer(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any]) -> None:
     async with _entered(AdminClient(cluster.bootstrap_servers, default_api_timeout_ms=1000, **given)) as admin:
         for call in (
@@ -239,9 +319,61 @@ async def _administer(cluster: EmbeddedCluster, rng: Random, given: dict[str, An
             await _attempt("admin", call)
 
 
+async def _administer_groups(cluster: EmbeddedCluster, rng: Random, given: dict[str, Any]) -> None:
+    where = TopicPartition(TOPIC, 0)
+    topic = ConfigResource(ConfigResourceType.TOPIC, TOPIC)
+    async with _entered(AdminClient(cluster.bootstrap_servers, default_api_timeout_ms=600, **given)) as admin:
+
+        async def listed(found: AsyncIterator[object]) -> None:
+            async for _ in found:
+                pass
+
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: admin.alter_consumer_group_offsets("g", {where: 1}),
+            lambda: admin.list_consumer_group_offsets("g", [where]),
+            lambda: admin.list_consumer_group_offsets("g"),
+            lambda: admin.reset_consumer_group_offsets("g", ToShifted(1)),
+            lambda: admin.reset_consumer_group_offsets("g", OffsetSpec.LATEST, topics=[TOPIC]),
+            lambda: admin.delete_consumer_group_offsets("g", [where]),
+            lambda: listed(admin.list_groups()),
+            lambda: admin.describe_consumer_groups(["g", "none"]),
+            lambda: admin.describe_classic_groups(["g"]),
+            lambda: admin.remove_members_from_consumer_group("g"),
+            lambda: admin.describe_share_groups(["s"]),
+            lambda: admin.alter_share_group_offsets("s", {where: 1}),
+            lambda: admin.list_share_group_offsets("s"),
+            lambda: admin.reset_share_group_offsets("s", ToShifted(-1)),
+            lambda: admin.delete_consumer_groups(["g", "none"]),
+            lambda: admin.describe_transactions(["t"]),
+            lambda: admin.fence_producers(["t"]),
+            lambda: admin.find_hanging_transactions([TOPIC]),
+            lambda: admin.describe_configs([topic]),
+            lambda: admin.incremental_alter_configs({topic: [ConfigChange("retention.ms", "1")]}),
+            lambda: listed(admin.describe_topic_partitions([TOPIC], page_size=1)),
+            lambda: admin.create_partitions({TOPIC: 3}),
+            lambda: admin.elect_leaders(),
+            lambda: admin.list_partition_reassignments(),
+            lambda: admin.delete_records({where: 0}),
+            lambda: admin.describe_acls(),
+            lambda: admin.describe_client_quotas(),
+            lambda: admin.describe_features(),
+            lambda: admin.describe_log_dirs([0, 1]),
+            lambda: admin.describe_metadata_quorum(),
+            lambda: admin.describe_user_scram_credentials(),
+            lambda: admin.describe_delegation_token(),
+            lambda: admin.list_config_resources(),
+        ]
+        for call in rng.sample(calls, 12):
+            await _attempt("admin", call)
+
+
 _ROLES: dict[str, Callable[[EmbeddedCluster, Random, dict[str, Any]], Awaitable[None]]] = {
     "producer": _produce,
     "consumer": _consume,
     "share consumer": _share,
     "admin": _administer,
+    "admin of groups": _administer_groups,
+    "member": _belong,
+    "transactions": _transact,
+    "run": _handle,
 }

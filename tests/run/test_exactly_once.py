@@ -10,7 +10,13 @@ import anyio
 import pytest
 
 from aiokafka_lead import Consumer, ConsumerRecord, Handlers, Producer, Transaction
-from aiokafka_lead.errors import DropRecordError, HandlerError, IllegalStateError, MessageTooLargeError
+from aiokafka_lead.errors import (
+    CoordinatorLoadInProgressError,
+    DropRecordError,
+    HandlerError,
+    IllegalStateError,
+    MessageTooLargeError,
+)
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, committed, fill, runner_of, until
@@ -42,10 +48,15 @@ async def write(cluster: EmbeddedCluster, *texts: str) -> None:
 
 async def copied(cluster: EmbeddedCluster, count: int) -> list[str]:
     """Wait for this number of committed copies, and return their values."""
+    return [record.value.decode() for record in await written(cluster, "copies", count)]
+
+
+async def written(cluster: EmbeddedCluster, topic: str, count: int) -> list[Record]:
+    """Wait for this number of committed records, and return them."""
     options: dict[str, Any] = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
-    async with Consumer("copies", bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
+    async with Consumer(topic, bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
         with anyio.fail_after(30):
-            return [(await consumer.getone()).value.decode() for _ in range(count)]
+            return [await consumer.getone() for _ in range(count)]
 
 
 async def test_records_of_a_key_follow_the_one_that_waits(cluster: EmbeddedCluster) -> None:
@@ -411,6 +422,86 @@ async def test_handlers_that_stop_the_consumer_are_part_of_the_transaction(clust
             await consumer.run(copy, exactly_once=producer)
     assert await copied(cluster, 3) == ["a", "b", "c"]
     assert await committed(cluster, E0) == 3
+
+
+@pytest.mark.parametrize("retry_topics", [[], ["50ms"]], ids=["letters", "retries"])
+async def test_a_letter_that_its_description_makes_too_large_goes_without(
+    cluster: EmbeddedCluster, retry_topics: list[str]
+) -> None:
+    cluster.create_topic("dead", 1, configs={"max.message.bytes": "3000"})
+    for delay in retry_topics:
+        cluster.create_topic(f"events.g.retry.{delay}", 3, configs={"max.message.bytes": "2000"})
+    await fill(cluster, 3, size=2000)
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def fail(record: Record, txn: Txn) -> None:
+            await txn.send("copies", b"%d" % record.offset)
+            if record.offset < 2:
+                raise LookupError("x" * 1900)
+
+        async def stop_at_the_end() -> None:
+            assert await copied(cluster, 1) == ["2"]
+            await consumer.stop()
+
+        tasks.start_soon(stop_at_the_end)
+        options: dict[str, Any] = {"retry_topics": retry_topics, "dead_letter_topic": "dead", "retry_backoff_ms": 5}
+        with anyio.fail_after(30):
+            await consumer.run(fail, exactly_once=producer, retries=0, order="partition", **options)
+    letters = await written(cluster, "dead", 2)
+    assert [dict(letter.headers)["dead_letter.offset"] for letter in letters] == [b"0", b"1"]
+    for letter in letters:
+        told = dict(letter.headers)
+        assert (told["dead_letter.message"], told["dead_letter.exception"]) == (b"", b"LookupError")
+
+
+@pytest.mark.parametrize("api", ["EndTxn", "TxnOffsetCommit"])
+async def test_an_outage_of_a_coordinator_is_waited_out(cluster: EmbeddedCluster, api: str) -> None:
+    await write(cluster, "a1")
+    fault = cluster.faults.add(api, error_code=CoordinatorLoadInProgressError)
+    quick: dict[str, Any] = {"max_block_ms": 300, "retry_backoff_ms": 10, "retry_backoff_max_ms": 50}
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t", **quick) as producer,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def copy(record: Record, txn: Txn) -> None:
+            await txn.send("copies", record.value)
+
+        tasks.start_soon(lambda: consumer.run(copy, exactly_once=producer, transaction_retries=0, retry_backoff_ms=5))
+        with anyio.fail_after(30):
+            while not any("no transaction was committed" in problem for problem in consumer.health().problems):
+                await cluster.wait_for_requests(api, count=cluster.requests.count(api) + 1)
+            await cluster.wait_for_requests(api, count=cluster.requests.count(api) + 20)
+        fault.remove()
+        await write(cluster, "a2")
+        assert await copied(cluster, 2) == ["a1", "a2"]
+        await consumer.stop()
+
+
+async def test_a_retry_topic_that_is_deleted_costs_one_transaction(cluster: EmbeddedCluster) -> None:
+    seen = anyio.Event()
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def copy(record: Record, txn: Txn) -> None:
+            await txn.send("copies", record.value)
+            if not seen.is_set():
+                seen.set()
+                cluster.delete_topic("events.g.retry.50ms")
+
+        options: dict[str, Any] = {"retry_topics": ["50ms"], "retry_backoff_ms": 5, "transaction_retries": 3}
+        tasks.start_soon(lambda: consumer.run(copy, exactly_once=producer, **options))
+        await write(cluster, "a1", "a2")
+        assert await copied(cluster, 2) == ["a1", "a2"]
+        await consumer.stop()
 
 
 async def test_a_letter_that_is_refused_names_its_record(cluster: EmbeddedCluster) -> None:

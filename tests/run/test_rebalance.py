@@ -129,6 +129,44 @@ async def test_a_handler_that_takes_too_long_is_cancelled_and_its_record_comes_a
     assert again == {(partition, offset) for partition in moved for offset in (1, 2)}
 
 
+async def test_who_is_put_out_while_a_handler_holds_up_a_rebalance_gives_up_everything(
+    cluster: EmbeddedCluster, protocol: str
+) -> None:
+    """Other members own all of its partitions."""
+    for tp in EVENTS:
+        await fill(cluster, 1, partition=tp.partition)
+    stuck: list[int] = []
+    lost = anyio.Event()
+
+    class Listener:
+        async def on_partitions_lost(self, partitions: Any) -> None:
+            lost.set()
+
+    options: dict[str, Any] = {"client_id": "first"}
+    first = member(cluster, protocol, **options)
+    first.subscribe(["events"], listener=Listener())
+
+    async def handle(record: Record) -> None:
+        stuck.append(record.partition)
+        await anyio.sleep_forever()
+
+    async with first, anyio.create_task_group() as tasks:
+        tasks.start_soon(first.run, handle)
+        with anyio.fail_after(WITHIN_S):
+            while len(stuck) < 3:
+                await cluster.wait_for_requests("Fetch", count=cluster.requests.count("Fetch") + 1)
+        options["client_id"] = "second"
+        second = member(cluster, protocol, **options)
+        await second.start(wait=False)
+        api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
+        await cluster.wait_for_requests(api, count=cluster.requests.count(api) + 10)
+        cluster.faults.add(api, error_code=UnknownMemberIdError, client_id="first", count=1)
+        with anyio.fail_after(WITHIN_S):
+            await lost.wait()
+        tasks.cancel_scope.cancel()
+    await second.stop()
+
+
 async def test_what_is_done_is_committed_when_partitions_go(cluster: EmbeddedCluster, protocol: str) -> None:
     """Even though the next automatic commit is far away, and a handler works on another record."""
     await fill(cluster, 10)

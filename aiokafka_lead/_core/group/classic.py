@@ -20,6 +20,7 @@ from ...errors import (
     IllegalGenerationError,
     InconsistentGroupProtocolError,
     KafkaError,
+    MalformedMessageError,
     MemberIdRequiredError,
     RebalanceInProgressError,
     RequestTimedOutError,
@@ -27,6 +28,7 @@ from ...errors import (
 )
 from ...types import TopicPartition
 from ..chance import random
+from ..inquiry import may_repeat
 from ..metadata.types import ClusterSnapshot
 from .assignors import NO_GENERATION, GroupAssignor, MemberSubscription, decode_assignment
 from .classic_protocol import (
@@ -336,6 +338,8 @@ class ClassicMember:
         if response is not None:
             error = refusal(response, "join" if isinstance(response, JoinGroupResponse) else "synchronize with")
         if isinstance(response, JoinGroupResponse) and isinstance(error, MemberIdRequiredError):
+            if self._member_id or not response.member_id:
+                self._schedule.failed(now)  # the coordinator forgets the ids that it assigns
             self._member_id = response.member_id  # join again with this id (KIP-394)
         elif error is not None:
             self._ask_failed(error, now)
@@ -348,6 +352,9 @@ class ClassicMember:
         assignor = self._assignors.get(response.protocol_name or "")
         if assignor is None:
             self._fail(InconsistentGroupProtocolError(f"the group uses the assignor {response.protocol_name!r}"), now)
+            return
+        if not response.member_id or response.generation_id < 0:
+            self._fail(MalformedMessageError("the response to JoinGroup lacks the member id or the generation"), now)
             return
         self._assignor = assignor
         self._member_id = response.member_id
@@ -370,8 +377,8 @@ class ClassicMember:
         if self._cooperative and not self._target:
             # Members that give up partitions for this member join again right after that.
             self._schedule.probe(now)
-        # The leader has computed its own assignment, so there is no need to check it.
-        doubts = not self._to_sync and self._fit.doubts(assigned, self._snapshot)
+        # A leader has computed its assignment itself, so there is no need to check it.
+        doubts = not self._to_sync and self._fit.doubts(assigned, self._leader.topics, self._snapshot)
         self._adopt_unless(self._fit.misfit(assigned), Event.DOUBTED if doubts else Event.SYNCED)
 
     def _adopt_unless(self, misfit: str | None, event: Event) -> None:
@@ -386,10 +393,10 @@ class ClassicMember:
         """Handle a JoinGroup or SyncGroup request that has failed."""
         joining = self._phase is Phase.JOINING
         if self._refused(error, now):
-            # Another rebalance has begun during this one. That is not a failure, so join again at once.
-            if joining or not isinstance(error, RebalanceInProgressError):
+            # Another rebalance has begun during this one. That is no failure, and no reason to wait, unless it repeats.
+            if joining or not isinstance(error, RebalanceInProgressError) or self._schedule.interrupted():
                 self._schedule.failed(now)
-        elif error.retriable:
+        elif may_repeat(error, self._schedule.failures + 1):
             self._take(Event.RETRY)
             self._schedule.failed(now)
         else:
@@ -484,16 +491,18 @@ class ClassicMember:
         if response is not None:
             error = refusal(response, "stay in")
         identity = self.identity
+        if error is None:
+            self._schedule.answered()
         if error is None or identity is None or not isinstance(request, HeartbeatRequest):
             return
         if (request.generation_id, request.member_id) != identity[:2]:
             return
         if self._refused(error, now):
             return
-        if not error.retriable:
+        self._schedule.unanswered(now)
+        if not may_repeat(error, self._schedule.unanswered_heartbeats):
             self._fail(error, now)
             return
-        self._schedule.unanswered(now)
         if self._asked is not None and isinstance(error, RequestTimedOutError):
             # The coordinator does not answer heartbeats, so it will not answer the pending request either.
             self.answered(self._asked.request, None, error, now)

@@ -35,7 +35,7 @@ class Phase(Enum):
     CHECKING = "checking"
     """Requests the assignments of all members.
 
-    Only for a returning static member that got no partition of one of its topics.
+    Only a returning static member that got no partition of one of its topics, or leads the group.
     """
     ADOPTING = "adopting"
     """Gives up the partitions that it lost, and then takes over the new ones."""
@@ -280,6 +280,10 @@ ANSWER_BEYOND_S = 5.0
 """Extra seconds to wait for a response, in addition to the longest time that a rebalance may take (as in Java)."""
 
 
+INTERRUPTIONS = 10
+"""Number of consecutive rebalances that another one may interrupt before the member waits between them."""
+
+
 class ClassicSchedule:
     """The times of one member in seconds. Points in time are monotonic."""
 
@@ -295,7 +299,10 @@ class ClassicSchedule:
         """Time limit for a heartbeat. A response after the session timeout would be useless."""
         self._interval_s = config.heartbeat_interval_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._failures = 0
+        self.failures = self._interruptions = 0
+        """Numbers of consecutive failures of JoinGroup or SyncGroup, and of rebalances that interrupted another one."""
+        self.unanswered_heartbeats = 0
+        """Number of consecutive heartbeats that have failed."""
         self.retry_at = 0.0
         """Earliest time of the next attempt to join."""
         self.heartbeat_at = 0.0
@@ -306,12 +313,17 @@ class ClassicSchedule:
 
     def failed(self, now: float) -> None:
         """Record that JoinGroup or SyncGroup has failed."""
-        self._failures += 1
-        self.retry_at = now + self._backoff.delay_s(self._failures)
+        self.failures += 1
+        self.retry_at = now + self._backoff.delay_s(self.failures)
+
+    def interrupted(self) -> bool:
+        """Record that another rebalance has begun during this one. Return True if that happens again and again."""
+        self._interruptions += 1
+        return self._interruptions > INTERRUPTIONS
 
     def succeeded(self) -> None:
         """Record that the member has received its assignment."""
-        self._failures = 0
+        self.failures = self._interruptions = 0
 
     def joined(self, now: float) -> None:
         """Record a response to JoinGroup, which counts as a heartbeat."""
@@ -334,6 +346,11 @@ class ClassicSchedule:
         self._probes -= 1
         self.heartbeat_at = min(self.heartbeat_at, now + self._backoff.delay_s(PROBES - self._probes))
 
+    def answered(self) -> None:
+        """Record that a heartbeat was accepted."""
+        self.unanswered_heartbeats = 0
+
     def unanswered(self, now: float) -> None:
         """Record that a heartbeat has failed, so the next one is due sooner."""
-        self.heartbeat_at = min(self.heartbeat_at, now + self._backoff.delay_s(1))
+        self.unanswered_heartbeats += 1
+        self.heartbeat_at = min(self.heartbeat_at, now + self._backoff.delay_s(self.unanswered_heartbeats))

@@ -419,11 +419,11 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Drop the owned partitions, and join again unless the member was leaving."""
         self._come_back = self._come_back or self._phase is not Phase.RELEASING
         self._known = False
-        if self.epoch > 0:
-            self._schedule.forgive()
-        else:
+        if self.epoch == 0:
             # Brokers before 4.2 do not let the same member id return until its session has expired (KAFKA-19233).
             self.member_id = str(uuid4())
+        else:
+            self._schedule.removed(now)
         self._forget_membership()
         self._take(Event.FENCED)
         if self._owned:

@@ -14,11 +14,13 @@ from typing import Any, ClassVar, Protocol
 from uuid import UUID, uuid4
 
 from ..._wire import Request, Response
+from ..._wire.messages.leave_group import LeaveGroupRequest
 from ...config import ClientConfig
 from ...errors import (
     FencedMemberEpochError,
     GroupIdNotFoundError,
     KafkaError,
+    MalformedMessageError,
     UnknownMemberIdError,
     UnsupportedVersionError,
     error_for_code,
@@ -26,6 +28,7 @@ from ...errors import (
 from ...errors.shown import shown
 from ...types import TopicPartition
 from ..backoff import Backoff
+from ..inquiry import may_repeat
 from ..metadata.types import ClusterSnapshot
 from ..transitions import Transitions
 
@@ -155,9 +158,16 @@ def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
     """
     if response is None:
         return error or KafkaError("no response to a heartbeat of the group")
-    if not response.error_code:
-        return None
-    return error_for_code(response.error_code)(shown(response.error_message or ""))
+    if response.error_code:
+        return error_for_code(response.error_code)(shown(response.error_message or ""))
+    if response.member_epoch <= 0:
+        return MalformedMessageError("the response to a heartbeat of the group lacks the member epoch")
+    return None
+
+
+def leaves(request: Request[Any]) -> bool:
+    """Return True if a request of a member, of any kind of group, tells the coordinator that the member leaves."""
+    return isinstance(request, LeaveGroupRequest) or getattr(request, "member_epoch", 0) < 0
 
 
 class HeartbeatSchedule:
@@ -176,13 +186,14 @@ class HeartbeatSchedule:
         self._hurried = False
         """True if there are changes to send. The next heartbeat then does not wait for the interval."""
         self._sent_at = 0.0
-        self._failures = 0
+        self.failures = 0
+        """Number of consecutive heartbeats that have failed."""
         self._interval_s = FIRST_INTERVAL_S
         self._probes = 0
         """Number of early heartbeats since the member joined."""
         self.probing = False
-        """True while a member that is new or has new topics may still be waiting for its assignment."""
-        self._joined_at_epoch = 0
+        """True while a member that is new, or has new topics, may not have received its assignment yet."""
+        self._joined_at, self._joined_at_epoch = 0.0, 0
 
     @property
     def session_s(self) -> float:
@@ -196,7 +207,7 @@ class HeartbeatSchedule:
 
     def begin(self, now: float) -> None:
         """Schedule the first heartbeat for now, or for the end of the backoff after a failure."""
-        self.due_at = now if not self._failures else max(now, self.due_at or now)
+        self.due_at = now if not self.failures else max(now, self.due_at or now)
 
     def hurry(self, now: float) -> None:
         """Send the next heartbeat now, or as soon as the one in flight has been answered."""
@@ -210,13 +221,13 @@ class HeartbeatSchedule:
 
     def joined(self, epoch: int) -> None:
         """Record that the coordinator has accepted the first heartbeat, or new topics."""
-        self._joined_at_epoch = epoch
+        self._joined_at, self._joined_at_epoch = self._sent_at, epoch
         self._probes = 0
         self.probing = True
 
     def accepted(self, interval_ms: int, epoch: int, *, has_target: bool, awaits_target: bool = False) -> None:
         """Record an accepted heartbeat. ``awaits_target`` is True if a later response will contain partitions."""
-        self._failures = 0
+        self.failures = 0
         if interval_ms > 0:
             self._interval_s = min(max(interval_ms / 1000, INTERVALS_S[0]), INTERVALS_S[1])
         if awaits_target:
@@ -229,13 +240,21 @@ class HeartbeatSchedule:
         self.due_at = self._sent_at + (0.0 if self._hurried else interval_s)
 
     def failed(self, now: float) -> None:
-        """Record that a heartbeat was refused or not answered."""
-        self._failures += 1
-        self.due_at = now + self._backoff.delay_s(self._failures)
+        """Record a heartbeat that was refused or not answered."""
+        self.failures += 1
+        self.due_at = now + self._backoff.delay_s(self.failures)
+
+    def removed(self, now: float) -> None:
+        """Record that the coordinator has removed the member, which joins again at once.
+
+        If it had just joined, it waits, because that may happen again and again.
+        """
+        if now >= self._joined_at + self._backoff.longest_ms / 1000:
+            self.forgive()
 
     def forgive(self) -> None:
-        """Forget earlier failures, so that they do not delay joining."""
-        self._failures = 0
+        """Forget earlier failures, so they do not delay joining."""
+        self.failures = 0
 
 
 # --- the target ------------------------------------------------------------------------------------------------------
@@ -427,7 +446,7 @@ class HeartbeatMember(ABC):
         put_out = isinstance(error, FencedMemberEpochError | UnknownMemberIdError)
         if put_out or (isinstance(error, GroupIdNotFoundError) and self.epoch > 0):
             self._fenced(error, now)
-        elif not error.retriable and not self._bears_with(error, now):
+        elif not may_repeat(error, self._schedule.failures) and not self._bears_with(error, now):
             if isinstance(error, UnsupportedVersionError):
                 error = UnsupportedVersionError(f"{self._unserved}; {error}")
             self.error = error

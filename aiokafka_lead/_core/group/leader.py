@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..._options.checks import INT32_MAX
@@ -11,6 +11,7 @@ from ..._wire import Response
 from ..._wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ..._wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ...errors import AssignorError, KafkaError, MalformedMessageError
+from ...errors.shown import PARTITIONS_NAMED, some_of
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
 from .assignors import (
@@ -29,10 +30,11 @@ class Fit:
 
     When a static member returns, the coordinator gives it its former assignment without a rebalance, even if its
     subscription has changed (KIP-345, KAFKA-12759). Until the next rebalance, the member would get no partitions of new
-    topics, and would keep partitions of topics that it no longer reads. It therefore requests a rebalance, once for
-    each subscription. If the assignment still does not fit, the group's leader wants it that way, and further requests
-    would never end. Java requests a rebalance if the assignment contains topics that are not subscribed (the end of
-    ``ConsumerCoordinator.onJoinComplete``), but not if topics are missing.
+    topics, and keep partitions of topics that it no longer reads. If it leads the group, no member would get partitions
+    that were created while it was away. It therefore requests a rebalance. It does so once for each subscription: if
+    the assignment still does not fit, the group's leader has decided so, and further requests would never end. Java
+    requests a rebalance if the assignment contains topics that are not subscribed (the end of
+    ``ConsumerCoordinator.onJoinComplete``), but not if topics or partitions are missing.
     """
 
     def __init__(self, group_id: str, log: ClientLog) -> None:
@@ -45,6 +47,8 @@ class Fit:
         """The topics for which a rebalance was requested, until the assignment fits."""
         self._lacks: frozenset[str] = frozenset()
         """The topics of which the member got no partition, according to the last `doubts`."""
+        self._uncertain: frozenset[TopicPartition] = frozenset()
+        """Partitions that the member did not get, although it leads the group, according to the last `doubts`."""
 
     def joins(self, topics: frozenset[str], *, comes_back: bool) -> None:
         """Record the topics of a JoinGroup request.
@@ -70,29 +74,40 @@ class Fit:
         self._tried_for = self.topics
         return f"the assignment is for another subscription, with {', '.join(sorted(unwanted))}"
 
-    def doubts(self, assigned: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> bool:
-        """Return True if a returning member got no partition of some topic and should therefore send `question`."""
-        lacks = self.topics - {tp.topic for tp in assigned} if self._comes_back else ()
+    def doubts(self, assigned: Collection[TopicPartition], led: Collection[str], snapshot: ClusterSnapshot) -> bool:
+        """Return True if a returning member should send `question`.
+
+        It got no partition of some topic, or it leads the group. While the leader was away, no member noticed new
+        partitions of ``led``, the topics of the group (empty for other members).
+        """
+        if not self._comes_back:
+            return False
+        lacks = self.topics - {tp.topic for tp in assigned}
         self._lacks = frozenset(topic for topic in lacks if _may_exist(topic, snapshot))
-        return bool(self._lacks)
+        existing = (TopicPartition(topic, i) for topic in led for i in range(snapshot.partition_count(topic)))
+        self._uncertain = frozenset(existing).difference(assigned)
+        return bool(self._lacks or self._uncertain)
 
     def question(self) -> DescribeGroupsRequest:
         """Return the request for the assignments of all members."""
         return DescribeGroupsRequest(groups=[self._group_id])
 
     def nobodys(self, response: Response | None) -> str | None:
-        """Return the reason for a rebalance if a topic's partitions are assigned to no member, otherwise None."""
+        """If no member has a partition or topic that some member should have, return the reason for a rebalance."""
         if not isinstance(response, DescribeGroupsResponse) or not response.groups:
             return None
         group = response.groups[0]
         if group.error_code or not group.members:
             return None
         try:
-            held = {tp.topic for member in group.members for tp in decode_assignment(member.member_assignment)}
+            held = {tp for member in group.members for tp in decode_assignment(member.member_assignment)}
         except MalformedMessageError:
-            return None  # another kind of client, whose partitions are unknown
-        lacking = self._lacks - held
-        return f"no member was assigned a partition of {', '.join(sorted(lacking))}" if lacking else None
+            return None  # its partitions are unknown, because it is another kind of client
+        lacking = self._lacks - {tp.topic for tp in held}
+        if lacking:
+            return f"no member was assigned a partition of {', '.join(sorted(lacking))}"
+        new = sorted(self._uncertain - held)
+        return f"no member was assigned {some_of(new, PARTITIONS_NAMED)}" if new else None
 
 
 def _may_exist(topic: str, snapshot: ClusterSnapshot) -> bool:

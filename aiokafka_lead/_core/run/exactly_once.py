@@ -101,6 +101,8 @@ class HandlerFailure(NamedTuple):
     error: BaseException
     attempts: int
     """Number of times that its handler has raised."""
+    brief: bool = False
+    """True if its dead letter was too large with the full description of the error."""
 
 
 class Attempts:
@@ -153,6 +155,10 @@ class Attempts:
         failures = self.judged(records, error)
         self.count(failures)
         return failures[0]
+
+    def settle(self, record: Record, verdict: Verdict, *, brief: bool) -> None:
+        """Replace the decision about a failed record that will not be handled again."""
+        self._failed[_place(record)] = self._failed[_place(record)]._replace(verdict=verdict, brief=brief)
 
     def is_alone(self, record: Record) -> bool:
         """Return True if the record must be handled alone, because its batch has no retries left."""

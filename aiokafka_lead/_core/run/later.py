@@ -45,6 +45,9 @@ _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DELAYS, _DUE, _EXCEPTION, _
 
 MESSAGE_CHARACTERS = 2_000
 
+DIGITS = 18
+"""Maximum number of digits of a number in a header. Another program may have written longer ones."""
+
 TOLERANCE_MS = 5_000
 """Tolerated difference between clocks in milliseconds."""
 
@@ -122,7 +125,7 @@ class RetryTopics:
             for header, content in reversed(record.headers):
                 if header == name and content is not None:
                     said = content.decode(errors="replace")
-                    return int(said) if said.isdecimal() else default
+                    return int(said) if said.isdecimal() and len(said) <= DIGITS else default
         return default
 
     def __contains__(self, topic: object) -> bool:

@@ -153,7 +153,11 @@ class Errand:
         self.latest: KafkaError | None = None
         """The error of the latest request, or None if it succeeded."""
         self.in_doubt = False
-        """True if a request to commit got no response, so that the transaction may have been committed."""
+        """True if a request to commit was not answered, so the transaction may have been committed."""
+        self._renewed = False
+        """True if a request for a new epoch was not answered, so the coordinator may have assigned one."""
+        self._contradicted = False
+        """True if the coordinator has said that no other producer has taken over, although it had refused this one."""
 
     @property
     def fenced(self) -> bool:
@@ -194,6 +198,7 @@ class Errand:
         """
         if self.call is Call.COMMIT:
             self.in_doubt = True
+        self._renewed = self._renewed or self.call is Call.RENEW
         if not self.v2:
             self.renew = True
 
@@ -223,7 +228,10 @@ class Errand:
         self.latest = error
         verdict = verdict_of(self.call, type(error))
         if verdict is Verdict.REFUSE and self.in_doubt and self.call is Call.COMMIT:
-            verdict = Verdict.RETRY  # the outcome of the transaction must become known, however long it takes
+            verdict = Verdict.RETRY  # the outcome of the transaction must be found out, however long it takes
+        if verdict is Verdict.ASK and self._contradicted:
+            self._contradicted = False  # the next refusal leads to another question
+            verdict = Verdict.RETRY
         step = _STEPS.get(verdict)
         if step is None:
             return verdict
@@ -284,9 +292,10 @@ class Errand:
         """Find out whether the transaction timed out or another producer has taken over.
 
         When a transaction times out, the coordinator aborts it under the next epoch of the same producer id and forgets
-        the previous epoch. The new epoch must therefore be requested with that next epoch. The state looks the same if
-        another producer has taken over and has already begun and aborted a transaction. This producer then fences the
-        other one, as any later producer would. No data is lost.
+        the previous epoch. The new epoch must therefore be requested with that next epoch. The same is true if the
+        response with a new epoch was lost together with the coordinator, because its successor does not know for which
+        epoch it was. If another producer has taken over, and has begun and aborted a transaction in the meantime, the
+        state looks the same. This producer then fences the other one, as any later producer would. No data is lost.
         """
         found = next((s for s in response.transaction_states if s.transactional_id == self.transactional_id), None)
         if found is None:
@@ -299,6 +308,7 @@ class Errand:
             return Verdict.RETRY
         # The earlier error was wrong: no other producer has taken over.
         if own and found.producer_epoch == self.epoch:
+            self._contradicted = True
             if isinstance(self.reason, InvalidTxnStateError):
                 self.outcome = self._fate_in(found.transaction_state)
             self._go_on(self.reason or ProducerFencedError())
@@ -307,6 +317,10 @@ class Errand:
             gone = InvalidTxnStateError(f"{self._name}: the coordinator has aborted the transaction")
             gone.__cause__, self.reason = self.reason, gone
             self._not_committed(gone)
+            self.epoch = found.producer_epoch
+            self.call = Call.RENEW
+            return None
+        if own and found.transaction_state == _INITIALIZED and self._renewed:
             self.epoch = found.producer_epoch
             self.call = Call.RENEW
             return None

@@ -7,7 +7,7 @@ import inspect
 import time
 from collections.abc import Callable
 
-from ..._core.consumer.in_hand import CurrentRun
+from ..._core.consumer.in_hand import CurrentRun, ParallelWork
 from ..._core.consumer.partition_state import Pauser
 from ..._core.consumer.reading import Reading
 from ..._core.group.member import Assign, Lose, Revoke
@@ -15,7 +15,7 @@ from ..._options.logs import ClientLog
 from ...errors import RebalanceListenerError
 from ...errors.shown import PARTITIONS_NAMED, some_of
 from ...types import TopicPartition
-from ..cancellation import Waits, face_cancellation, outlives_cancellation
+from ..cancellation import Waits, face_cancellation, outlives_cancellation, tasks_of_block
 from ..loop import Signal
 from .leases import AutoCommit
 
@@ -92,7 +92,7 @@ class Handover:
                 self._prefetch.pause(state, Pauser.GROUP)
         work = self._run.work
         if work is not None:
-            await work.release(partitions, deadline if self.hurry_until is None else self.hurry_until)
+            await self._release(work, partitions, deadline if self.hurry_until is None else self.hurry_until, still)
         elif self.hurry_until is None:
             await self._wait_for_hands(step.partitions, deadline, still)
         if not still():
@@ -108,6 +108,24 @@ class Handover:
             work.forget(partitions)
         self._log.info("revoked %s", some_of(sorted(step.partitions), PARTITIONS_NAMED))
         return True
+
+    async def _release(
+        self, work: ParallelWork, partitions: Partitions, deadline: float, still: Callable[[], bool]
+    ) -> None:
+        """Let a run give up partitions by the deadline. End early if another step has become necessary.
+
+        For example, if the coordinator has removed the member, others own all of its partitions.
+        """
+        async with tasks_of_block() as tasks:
+
+            async def watch() -> None:
+                while still():
+                    await self._wake.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch, name="kafka revocation")
+            await work.release(partitions, deadline)
+            tasks.cancel_scope.cancel()
 
     async def _wait_for_hands(self, partitions: Partitions, deadline: float, still: Callable[[], bool]) -> None:
         while self._in_hand.may_be_working_on(partitions) and still() and self.hurry_until is None:

@@ -8,12 +8,17 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..._core.group.classic_protocol import error_code, fitted
+from ..._core.group.heartbeat_member import leaves
+from ..._core.inquiry import MOVED
 from ..._wire import Request, Response
 from ...errors import KafkaError, error_for_code
 from ..connection.connection import Connection
 from ..deadline import Deadline
 from ..loop import Signal
 from .coordinators import CoordinatorKind, Coordinators
+
+LEAVE_TRIES = 3
+"""Number of coordinators to which the request to leave a group is sent at most."""
 
 
 class GroupCoordinator:
@@ -48,30 +53,36 @@ class GroupCoordinator:
     ) -> tuple[Any, KafkaError | None]:
         """Send a request. Return the response and None, or None and the error.
 
-        If ``held`` is True, the coordinator responds only once all members have joined, so another connection is used.
+        If ``held`` is True, the coordinator answers only when all members have joined, so another connection is used.
+        If the request leaves the group, and another broker has become the coordinator, it is sent to that broker.
+        Otherwise, the group would keep the member's partitions until its session expires.
         """
         lane = self._coordinators.rebalance_lane if held else None
         deadline = Deadline(timeout_s * 1000)
-        try:
-            connection = await self._coordinators.connection(CoordinatorKind.GROUP, self.group_id, deadline, lane)
-        except KafkaError as failure:
-            return None, failure
-        if not held:
-            self.connection = connection
-        asked_at = time.monotonic()
-        response: Any = None
-        error: KafkaError | None = None
-        try:
-            version = connection.versions.version_for(type(request))
-            left_ms = deadline.left_ms()
-            with self._coordinators.waiting(CoordinatorKind.GROUP, self.group_id, connection.node_id):
-                response = await connection.request(fitted(request, version), timeout_ms=left_ms, version=version)
-        except KafkaError as failure:
-            error = failure
-        code = 0 if response is None else error_code(response)
-        refusal = error_for_code(code)() if code else error
-        self._coordinators.answered(CoordinatorKind.GROUP, self.group_id, connection.node_id, refusal, asked_at)
-        return response, error
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                connection = await self._coordinators.connection(CoordinatorKind.GROUP, self.group_id, deadline, lane)
+            except KafkaError as failure:
+                return None, failure
+            if not held:
+                self.connection = connection
+            asked_at = time.monotonic()
+            response: Any = None
+            error: KafkaError | None = None
+            try:
+                version = connection.versions.version_for(type(request))
+                left_ms = deadline.left_ms()
+                with self._coordinators.waiting(CoordinatorKind.GROUP, self.group_id, connection.node_id):
+                    response = await connection.request(fitted(request, version), timeout_ms=left_ms, version=version)
+            except KafkaError as failure:
+                error = failure
+            code = 0 if response is None else error_code(response)
+            refusal = error_for_code(code)() if code else error
+            self._coordinators.answered(CoordinatorKind.GROUP, self.group_id, connection.node_id, refusal, asked_at)
+            if not (leaves(request) and isinstance(refusal, MOVED)) or tries == LEAVE_TRIES or deadline.passed:
+                return response, error
 
 
 class _Member(Protocol):

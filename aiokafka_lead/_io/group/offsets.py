@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ..._core.backoff import Backoff
 from ..._core.group.offsets import GroupIdentity, commit_request, committed_request, read_commit, read_committed
-from ..._core.inquiry import REFUSALS
+from ..._core.inquiry import REFUSALS, may_repeat
 from ..._core.metadata.topics import MissingPartitions
 from ..._core.metadata.types import NO_TOPIC_ID, is_another
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -149,6 +149,7 @@ class GroupOffsets:
         failed: dict[TopicPartition, KafkaError] = {}
 
         async def attempt(connection: Connection, timeout_ms: float) -> None:
+            failed.clear()
             failed.update(await self._fetch(connection, partitions, found, timeout_ms))
             _raise_worst([error for error in failed.values() if isinstance(error, REFUSALS)])
 
@@ -189,12 +190,12 @@ class GroupOffsets:
             looks_up = coordinators.answered(*key, connection.node_id, last, asked_at)
             if last is None:
                 return
-            if not last.retriable:
+            failures += 1
+            if not may_repeat(last, failures):
                 raise last
             deadline.note_failure(last)
             if last.refreshes_metadata and not looks_up:
                 self._client.metadata.request_update()
-            failures += 1
             backoff = coordinators.backoff if looks_up else self.backoff
             retry_at = time.monotonic() + backoff.delay_s(failures)
             if retry_at >= deadline.at:

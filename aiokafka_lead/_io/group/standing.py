@@ -139,8 +139,8 @@ class Standing:
         return self._coordinator.said
 
     async def wait_until_out(self) -> None:
-        """Wait until the consumer is not in the group."""
-        while not self.member.out:
+        """Wait until the consumer is not in the group, and the coordinator has responded to its last heartbeat."""
+        while not self.member.out or self.heartbeats.asking:  # the last heartbeat may inform the coordinator
             await self._changed.wait()
 
     def check(self) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import anyio
 
 from ..._core.run.handler import NoAwaitableError, raw_record
-from ..._core.run.options import Verdict
 from ..._core.run.refusals import REFUSALS
 from ...errors import (
     BackgroundTaskError,
@@ -320,7 +319,7 @@ class WorkersRun(ABC, Generic[S, R]):
         if isinstance(refusal, KafkaError) and refusal.collateral:
             self._outgoing.add(sending)  # without the refused records, which may end the run
             return
-        if isinstance(refusal, MessageTooLargeError) and (smaller := self._smaller(sending)) is not None:
+        if isinstance(refusal, MessageTooLargeError) and (smaller := self._judge.smaller(sending)) is not None:
             self._outgoing.add(smaller)
             return
         delay_s = self._tolerates(refusal)
@@ -345,18 +344,6 @@ class WorkersRun(ABC, Generic[S, R]):
             self._unsent_since = now
         self._unsent_why = str(refusal)
         return SEND_AGAIN_S
-
-    def _smaller(self, sending: Sending) -> Sending | None:
-        """Return a smaller form of a record that was too large with its additional headers, or None.
-
-        A record that is too large for its retry topic becomes a dead letter, and a dead letter loses the description of
-        its error. None means that there is no smaller form.
-        """
-        if sending.error is None or sending.brief or self._dead_letters is None:
-            return None
-        if self._judge.is_dead_letter(sending.record):
-            return None
-        return sending._replace(verdict=Verdict("dead_letter"), brief=sending.verdict.fate == "dead_letter")
 
     async def _send_later(self, sending: Sending, delay_s: float) -> None:
         await anyio.sleep(delay_s)

@@ -81,6 +81,8 @@ class Batch:
         """Records that have been sent to other topics instead of being handled."""
         self.refused: list[tuple[Sending, Exception]] = []
         """Records that could not be sent to other topics."""
+        self.shrinks = False
+        """True if some of these were too large, and the next transaction will send them in a smaller form."""
         self.spoilt = False
         """True if a handler has failed after sending records. Only an abort can undo that."""
         self.outside: Callable[[], int] = int

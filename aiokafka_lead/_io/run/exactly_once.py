@@ -23,10 +23,14 @@ from ..._core.run.refusals import REFUSALS, is_outage
 from ..._records import ConsumerRecord
 from ...errors import (
     CommitFailedError,
+    CommitOutcomeUnknownError,
     HandlerError,
     IllegalStateError,
     InvalidProducerEpochError,
+    KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
+    MessageTooLargeError,
     TransactionAbortedError,
 )
 from ...errors.shown import some_of
@@ -50,6 +54,9 @@ Record = ConsumerRecord[Any, Any]
 
 ENDED_WITHIN_S = 5.0
 """Seconds for which the end of a run waits for a pipeline's transactions in flight. They may continue after that."""
+
+TRY_AGAIN_S = 600.0
+"""The value of `COMMIT_AGAIN_S` after a transaction that was aborted."""
 
 IDLE_IN_FLIGHT_MS = 500.0
 """The value of `IDLE_MS` while a pipeline has transactions in flight, whose commit may be refused in the meantime."""
@@ -125,7 +132,10 @@ class ExactlyOnceRun:
         self._again_at = 0.0
         """Time from which unchanged positions in retry partitions are committed as well."""
         self._aborted = 0
-        """Number of consecutive transactions that were aborted without a failed handler."""
+        """Number of consecutive transactions that were aborted without a failed handler, except in outages."""
+        self._blocked_since: float | None = None
+        """Time since which an outage prevents transactions, or None."""
+        self._blocked_why = ""
         self._over_soon = Signal()
         """Set when the run may have to end."""
         self._ended: Waiter[None] = Waiter()
@@ -162,18 +172,24 @@ class ExactlyOnceRun:
             if self._over():
                 return
             raise
+        began_at = time.monotonic()
         error = await self._one_transaction(batch, part)
         if batch.failures:
             await self._pause(self._after_failures(batch.failures))
         elif error is not None:
-            self._aborted += 1
+            if _is_out_of_reach(error):
+                # Like other requests of the run, the transaction waits for the end of the outage.
+                self._blocked_since = self._blocked_since or began_at
+                self._blocked_why = str(error)
+            else:
+                self._aborted += 1
             if self._aborted > self._config.transaction_retries:
                 if not isinstance(error.__cause__, REFUSALS):
                     raise error
                 await self._pause(self._judge.refusals.bear(error, time.monotonic()))
                 return
             self._log.warning("a transaction was aborted, and its records will be delivered again: %s", error)
-            await self._pause(self._backoff.delay_s(self._aborted))
+            await self._pause(self._backoff.delay_s(max(1, self._aborted)))
 
     async def _end_in_flight(self) -> None:
         """Wait until a pipeline's transactions in flight have ended. Until then, their records do not count as done."""
@@ -219,8 +235,10 @@ class ExactlyOnceRun:
             refused = self._refused(batch)
             if refused is not None:
                 raise refused from refused.__cause__
-            # The epoch may be outdated because the transaction has timed out. If another producer has taken over, the
-            # next transaction cannot begin.
+            if batch.shrinks:
+                return None
+            # The epoch may be old because the transaction has timed out. If another producer has taken over, the next
+            # transaction cannot begin.
             if not error.retriable and not isinstance(error, CommitFailedError | InvalidProducerEpochError):
                 raise
             return error
@@ -233,10 +251,11 @@ class ExactlyOnceRun:
     def _part_over(self, part: BatchPart, committed: bool) -> None:
         """Remove a batch whose transaction has ended or that has none."""
         self._in_flight.remove(part.batch)
+        if part.batch.commits_unchanged:
+            # A retry topic may have been deleted, so the next transactions do without.
+            self._again_at = time.monotonic() + (COMMIT_AGAIN_S if committed else TRY_AGAIN_S)
         if committed:
-            self._aborted = 0
-            if part.batch.commits_unchanged:
-                self._again_at = time.monotonic() + COMMIT_AGAIN_S
+            self._aborted, self._blocked_since = 0, None
             self._attempts.committed(part.offsets)
         else:
             for undo in part.batch.undo:
@@ -287,7 +306,7 @@ class ExactlyOnceRun:
         if batch.spoilt or batch.lost or not batch.is_failure(error):
             return None
         failures = self._attempts.judged(records, error)
-        record, verdict, _, attempts = failures[0]
+        record, verdict, _, attempts, _ = failures[0]
         if verdict.fate == "raise" or (verdict.fate == "dead_letter" and self._judge.is_dead_letter(record)):
             return None
         delay_s = self._attempts.delay_s(failures)
@@ -334,7 +353,8 @@ class ExactlyOnceRun:
                 else:
                     assert error is not None
                     told = record if later is None else later.named(record)
-                    headers = dead_letter_headers(told, error, attempts, self._engine.config.group_id)
+                    group_id = self._engine.config.group_id
+                    headers = dead_letter_headers(told, error, attempts, group_id, brief=sending.brief)
                     topic = self._config.dead_letter_topic
                     delivery = await txn.send(topic, record.value, record.key, headers=headers)
             batch.sent.append((sending, delivery))
@@ -353,18 +373,26 @@ class ExactlyOnceRun:
             batch.note(self._following.finished(record))
 
     def _refused(self, batch: Batch) -> HandlerError | None:
-        """Return the error that ends the run if another topic has refused a record of the batch, otherwise None."""
+        """If another topic has refused a record of the batch, return the error that ends the run, else None.
+
+        If a record was too large, the next transaction sends it in a smaller form.
+        """
         answered = [(sending, delivery.exception()) for sending, delivery in batch.sent if delivery.done()]
         for sending, refusal in [*batch.refused, *answered]:
             lasts = isinstance(refusal, KafkaError) and not refusal.retriable and not refusal.collateral
-            if refusal is not None and lasts and not isinstance(refusal, (*REFUSALS, TransactionAbortedError)):
+            if refusal is None or not lasts or isinstance(refusal, (*REFUSALS, TransactionAbortedError)):
+                continue
+            smaller = self._judge.smaller(sending) if isinstance(refusal, MessageTooLargeError) else None
+            if smaller is None:
                 return self._judge.refused(sending, refusal)
+            self._attempts.settle(smaller.record, smaller.verdict, brief=smaller.brief)
+            batch.shrinks = True
         return None
 
     def _after_failures(self, failures: list[HandlerFailure]) -> float:
         """Return the seconds until the batch is handled again. Raises `HandlerError` if a failure ends the run."""
         delay_s = self._attempts.delay_s(failures)
-        for record, verdict, error, attempts in failures:
+        for record, verdict, error, attempts, _ in failures:
             if is_outage(error):
                 verdict = self._judge.passing(record, error, attempts)
             else:
@@ -382,7 +410,10 @@ class ExactlyOnceRun:
 
     def problem(self, now: float) -> str | None:
         """Return a description of the failures that the run currently tolerates, or None."""
-        return self._judge.problem(now)
+        found = self._judge.problem(now)
+        if found is None and self._blocked_since is not None:
+            found = f"no transaction was committed for {now - self._blocked_since:.1f} s: {self._blocked_why}"
+        return found
 
     def stuck_since(self) -> float | None:
         """Return the time at which the oldest running handler started (``time.monotonic()``), or None."""
@@ -431,6 +462,12 @@ class ExactlyOnceRun:
                 at_work = some_of([worker.place for worker in batch.busy]) or "none"
                 self._log.warning("a transaction took too long, and is being aborted; running handlers: %s", at_work)
                 batch.scope.cancel()
+
+
+def _is_out_of_reach(error: KafkaError) -> bool:
+    """Return True if a transaction did not end because brokers could not be reached, or did not answer in time."""
+    outages = CommitOutcomeUnknownError | KafkaTimeoutError | KafkaConnectionError
+    return any(isinstance(each, outages) for each in (error, error.__cause__))
 
 
 def _never(record: Record) -> bool:

@@ -144,6 +144,18 @@ class Judge(Generic[R]):
         topic = record.topic if later is None else later.original(record.topic)
         return bool(topic == self.config.dead_letter_topic)
 
+    def smaller(self, sending: Sending) -> Sending | None:
+        """Return a smaller form in which to send a record that was too large with its additional headers, or None.
+
+        A record that is too large for its retry topic becomes a dead letter, and a dead letter loses the description of
+        its error. None means that there is no smaller form.
+        """
+        if sending.error is None or sending.brief or self.config.dead_letter_topic is None:
+            return None
+        if self.is_dead_letter(sending.record):
+            return None
+        return sending._replace(verdict=Verdict("dead_letter"), brief=sending.verdict.fate == "dead_letter")
+
     def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
         """Log and trace a record that has been written to a dead-letter or retry topic."""
         self._log(fate, record, error, attempts)

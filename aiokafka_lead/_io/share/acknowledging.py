@@ -116,8 +116,8 @@ class Acknowledging:
             record._exchange.urgent = True
             self._planning.set()
         while not acquired.is_settled(index):
-            await self._news.wait()
             self._client.check()
+            await self._news.wait()
         failure = acquired.failure(index)
         if failure is not None:
             raise failure

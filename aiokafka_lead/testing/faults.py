@@ -11,6 +11,7 @@ from .._options.arguments import topic_name
 from .._options.checks import INT16_MAX, Check, boolean, function, instance, integer, milliseconds, optional, text
 from .._wire import ApiKey, Request, Response
 from ..errors import BrokerError, ConfigError, ConfigTypeError
+from ._caller import Caller
 from ._checks import check_all
 from .request_log import PARTITION_FIELDS, RequestRecord, api_key_of, partitions_of
 
@@ -61,6 +62,8 @@ class Fault:
     garbage: bytes | Callable[[bytes], bytes] | None
     throttle_time_ms: int
     hint: Hint | None
+    # Runs a function in the event loop of the cluster.
+    _call: Caller = field(repr=False)
     struck: int = field(default=0, init=False)
     _held: list[Callable[[], None]] = field(default_factory=list, init=False)
 
@@ -112,8 +115,12 @@ class Fault:
     def release(self) -> None:
         """Release all held requests and responses, in the order of their arrival.
 
-        Requests that arrive later are held again, until `remove`. Call this in the event loop of the cluster.
+        Requests that arrive later are held again, until `remove`.
         """
+        if self._held:
+            self._call(self._release)
+
+    def _release(self) -> None:
         held, self._held = self._held, []
         for go_on in held:
             go_on()
@@ -160,6 +167,11 @@ class Faults:
         # Maps topic ids to names, because rules use names, and newer requests use ids.
         self._name_of = name_of
         self._rules: list[Fault] = []
+        self._call: Caller = lambda function: function()
+
+    def calls_by(self, call: Caller) -> None:
+        """Let other threads use the rules; ``call`` runs a function in the thread of the cluster. Internal."""
+        self._call = call
 
     def add(
         self,
@@ -232,6 +244,7 @@ class Faults:
             garbage=garbage,
             throttle_time_ms=throttle_time_ms,
             hint=hint,
+            _call=self._call,
         )
         # The list is replaced in one assignment, because any thread may add rules.
         self._rules = [*(known for known in self._rules if not known.spent), rule]

@@ -59,6 +59,10 @@ class AvroSchema:
                 raise InvalidAvro(f"can't redefine: {name}")
             self.named[name] = schema
             schema["name"], inner = name, name.rpartition(".")[0]
+            if kind == "enum" and not isinstance(schema.get("symbols"), list):
+                raise InvalidAvro(f"enum has no symbols: {name}")
+            if kind == "fixed" and not isinstance(schema.get("size"), int):
+                raise InvalidAvro(f"fixed has no size: {name}")
             if kind in ("record", "error"):
                 if not isinstance(schema.get("fields"), list):
                     raise InvalidAvro(f"record has no fields: {name}")
@@ -93,8 +97,10 @@ class AvroSchema:
         """Return the type with this name. Other types are returned unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
-        if isinstance(schema, dict) and (schema["type"] in _PRIMITIVES or not isinstance(schema["type"], str)):
-            return self.at(schema["type"])
+        if isinstance(schema, dict):
+            inner = schema["type"]
+            if not isinstance(inner, str) or inner in _PRIMITIVES or inner in self.named:
+                return self.at(inner)
         return schema
 
 

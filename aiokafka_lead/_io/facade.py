@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 from uuid import UUID
 
 from .._options.arguments import TIMEOUT
@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from .telemetry.metrics_push import MetricKey
 
 
-class Facade:
+class Unpicklable:
+    """Base class of clients, which belong to a process and an event loop."""
+
+    def __getstate__(self) -> NoReturn:
+        """Raise TypeError. The error of `pickle` itself would name an internal object."""
+        raise TypeError(
+            f"{type(self).__name__} objects cannot be pickled or copied: pass the options, and create a client in each "
+            "process"
+        )
+
+
+class Facade(Unpicklable):
     """Implements ``async with``, the client's id, and the metrics that are pushed to brokers."""
 
     _client: Client

@@ -76,6 +76,7 @@ def readers_of_fastavro() -> Iterator[None]:
 @pytest.fixture
 def cli(cluster: ClusterThread, tmp_path: Path) -> CommandLine:
     """The command line, with the cluster's address in its environment."""
+    (tmp_path / "config.toml").touch(0o600)
     return CommandLine(
         {
             "AIOKAFKA_LEAD_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,

@@ -26,6 +26,7 @@ def write(path: Path, text: str, mode: int = 0o600) -> None:
 
 
 def options(path: Path, *settings: str, profile: str | None = None, **environment: str) -> dict[str, object]:
+    path.touch(0o600)
     return options_of(
         servers=None,
         profile=profile,
@@ -117,7 +118,9 @@ def test_the_text_of_a_variable_that_is_not_set_is_no_choice(
 
 def test_a_file_that_cannot_be_looked_for_is_none(tmp_path: Path) -> None:
     """Another user's home directory cannot be read. Root can read it, so a name that is too long fails instead."""
-    assert options(tmp_path / ("x" * 300), AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="a:1") == {"bootstrap_servers": "a:1"}
+    home = {"AIOKAFKA_LEAD_CONFIG": "", "XDG_CONFIG_HOME": str(tmp_path / ("x" * 300))}
+    found = options(tmp_path / "config.toml", AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="a:1", **home)
+    assert found == {"bootstrap_servers": "a:1"}
     assert profile_path({"HOME": ""}).is_absolute()
 
 
@@ -205,8 +208,12 @@ def test_no_cluster_is_named(cli: CommandLine) -> None:
     cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = None
     ran = cli("topics", "list")
     assert (ran.code, "no bootstrap servers are set" in ran.err) == (2, True)
-    ran = cli("topics", "list", "-P", "prod")
-    assert (ran.code, "there is no file" in ran.err) == (2, True)
+    for path in (cli.environment["AIOKAFKA_LEAD_CONFIG"] or "", "~/no-such-file.toml"):
+        Path(path).unlink(missing_ok=True)
+        cli.environment["AIOKAFKA_LEAD_CONFIG"] = path
+        for arguments in (["-b", "127.0.0.1:1"], ["-P", "prod"]):  # not another cluster, nor one without TLS
+            ran = cli("topics", "list", *arguments)
+            assert (ran.code, f"there is no file {os.path.expanduser(path)}" in ran.err) == (2, True)
 
 
 def test_exit_codes(cli: CommandLine) -> None:

@@ -170,9 +170,10 @@ class EmbeddedSchemaRegistry:
             case "GET", ["schemas", "types"]:
                 return ["JSON", "PROTOBUF", "AVRO"]
             case "GET", ["subjects"]:
-                every, prefix = query.get("deleted") == "true", query.get("subjectPrefix", "").removeprefix(":*:")
-                found = {name: each for name, each in store.subjects.items() if name.startswith(prefix)}
-                return sorted(name for name, each in found.items() if each.live() or (every and each.versions))
+                prefix = query.get("subjectPrefix", "").removeprefix(":*:")
+                live = [] if query.get("deletedOnly") == "true" else store.names(prefix)
+                also = "true" in (query.get("deleted"), query.get("deletedOnly"))
+                return sorted([*live, *(store.names(prefix, deleted=True) if also else ())])
             case "POST", ["subjects", subject]:
                 store.subject(subject)
                 known = store.lookup(subject, _sent(body), normalize=normalize)

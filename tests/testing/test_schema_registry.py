@@ -51,11 +51,22 @@ def test_every_request_is_answered(
     assert ask(registry, method, path, body)[0] == status
 
 
-def test_subjects_by_prefix(registry: EmbeddedSchemaRegistry) -> None:
-    for subject in ("orders-value", "orders-key", "bills-value"):
+def test_subjects_by_prefix_and_state(registry: EmbeddedSchemaRegistry) -> None:
+    for subject in ("orders-value", "orders-key", "bills-value", "gone"):
         register(registry, subject, "string")
+    assert ask(registry, "DELETE", "/subjects/gone") == (200, [1])
+    live = ["bills-value", "orders-key", "orders-value"]
+    for query, found in (("", live), ("?deleted=true", [live[0], "gone", *live[1:]]), ("?deletedOnly=true", ["gone"])):
+        assert ask(registry, "GET", f"/subjects{query}") == (200, found)
     assert ask(registry, "GET", "/subjects?subjectPrefix=orders") == (200, ["orders-key", "orders-value"])
     assert ask(registry, "GET", "/subjects?subjectPrefix=:*:bills") == (200, ["bills-value"])
+
+
+def test_the_latest_version_has_two_names(registry: EmbeddedSchemaRegistry) -> None:
+    register(registry, "s", "int")
+    register(registry, "s", "long")
+    for version in ("latest", "-1"):
+        assert ask(registry, "GET", f"/subjects/s/versions/{version}")[1]["version"] == 2
 
 
 def test_incomplete_avro_is_refused(registry: EmbeddedSchemaRegistry) -> None:

@@ -104,6 +104,11 @@ class Store:
                 return stored
         raise Refusal(404, NO_SCHEMA, f"Schema {guid} not found.")
 
+    def names(self, prefix: str, *, deleted: bool = False) -> list[str]:
+        """Return the subjects with this prefix, or those of them that are deleted, except permanently."""
+        found = [(name, each) for name, each in self.subjects.items() if name.startswith(prefix)]
+        return [name for name, each in found if (bool(each.versions) and not each.live() if deleted else each.live())]
+
     def subject(self, name: str) -> Subject:
         found = self.subjects.get(name)
         if found is None or not found.live():
@@ -122,7 +127,7 @@ class Store:
         With ``deleted``, deleted versions are included, except permanently deleted versions.
         """
         live = list(self._known(name).versions) if deleted else self.subject(name).live()
-        if version == "latest":
+        if version in ("latest", "-1"):
             number = live[-1]
         elif version.isdecimal() and int(version) > 0:
             number = int(version)

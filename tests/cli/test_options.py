@@ -139,14 +139,14 @@ def test_files_are_utf_8_in_any_locale(cli: CommandLine, tmp_path: Path) -> None
     assert run.returncode == 3, run.stderr
 
 
-def test_a_setting_of_the_registry_is_checked(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_setting_of_the_registry_is_checked(cli: CommandLine) -> None:
     for url, said in (
         ("5", "schema_registry_url"),
         ('"localhost:8081"', "schema_registry_url must begin with http:// or"),
         ('"http://a:8081,b:8081"', "schema_registry_url must begin with http:// or"),
         ('"http://a"\nschema_registry_user = "u"\nschema_registry_token = "t"', "must be set together"),
     ):
-        write(tmp_path / "config.toml", f"[profiles.default]\nschema_registry_url = {url}\n")
+        write(Path(cli.environment["AIOKAFKA_LEAD_CONFIG"] or ""), f"[profiles.default]\nschema_registry_url = {url}\n")
         ran = cli("consume", "t", "--value-as", "schema")
         assert (ran.code, said in ran.err) == (2, True), ran.err
 

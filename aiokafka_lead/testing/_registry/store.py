@@ -105,7 +105,7 @@ class Store:
         raise Refusal(404, NO_SCHEMA, f"Schema {guid} not found.")
 
     def names(self, prefix: str, *, deleted: bool = False) -> list[str]:
-        """Return the subjects with this prefix, or those of them that are deleted, except permanently."""
+        """Return the live subjects with this prefix, or the deleted ones, except permanently deleted subjects."""
         found = [(name, each) for name, each in self.subjects.items() if name.startswith(prefix)]
         return [name for name, each in found if (bool(each.versions) and not each.live() if deleted else each.live())]
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import anyio
-from anyio.abc import ByteStream
+from anyio.abc import ByteStream, SocketListener
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
@@ -44,25 +44,30 @@ class Scrapes:
         self._directory = Path(directory)
         self._stem = f"aiokafka-lead-{hashlib.sha256(app.encode()).hexdigest()[:12]}-"
         self._page = page
+        self._path = self._directory / f"{self._stem}{os.getpid()}.sock"
+        self._listener: SocketListener | None = None
         self._scope = anyio.CancelScope()
 
-    async def serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Answer the other workers until `end`. If listening is impossible, log the reason and return."""
-        path = self._directory / f"{self._stem}{os.getpid()}.sock"
+    async def listen(self) -> None:
+        """Listen for the other workers. If that is not possible, log the reason."""
         try:
-            path.unlink(missing_ok=True)  # left behind by a killed process with the same id
-            listener = await anyio.create_unix_listener(path, mode=0o600)
+            self._path.unlink(missing_ok=True)  # left behind by a killed process with the same id
+            self._listener = await anyio.create_unix_listener(self._path, mode=0o600)
         except OSError as error:
-            _log.warning("other workers cannot show the metrics of this worker: cannot listen at %s: %s", path, error)
-            task_status.started()
+            _log.warning(
+                "other workers cannot show the metrics of this worker: cannot listen at %s: %s", self._path, error
+            )
+
+    async def serve(self) -> None:
+        """Answer the other workers until `end`."""
+        if self._listener is None:
             return
         try:
             with self._scope:
-                async with listener:
-                    task_status.started()
-                    await serve(listener, self._answer, _log.warning)
+                async with self._listener:
+                    await serve(self._listener, self._answer, _log.warning)
         finally:
-            path.unlink(missing_ok=True)
+            self._path.unlink(missing_ok=True)
 
     def end(self) -> None:
         """Stop answering."""

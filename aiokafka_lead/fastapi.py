@@ -22,8 +22,9 @@ from ._core.run.exactly_once import checked_producer
 from ._core.run.failures import blamed, class_name, quotes_input
 from ._core.run.handler import place_of
 from ._core.run.options import HandlingConfig, RunConfig, ShareRunConfig
-from ._io.cancellation import tasks_of_block
+from ._io.cancellation import to_the_end
 from ._io.deadline import Deadline
+from ._io.loop import Host, spawn_host
 from ._options.checks import boolean, discreet
 from ._replies import too_large, unavailable
 from ._runs import routing_of
@@ -155,6 +156,26 @@ class _Relaying:
         except Exception as error:
             self.ended = f"the outbox is no longer published: {_kind(error)}"
             _log.exception("a relay of the app has failed")
+
+
+@asynccontextmanager
+async def _tasks() -> AsyncIterator[Callable[[Callable[[], Awaitable[None]], str], None]]:
+    """Provide a function that runs another function in a separate task. The end of the block waits for all tasks.
+
+    After an error in the block, the tasks are cancelled first. This is not a task group, which must be left in the task
+    that has entered it. A lifespan that is used in an async fixture of pytest-asyncio begins and ends in two tasks.
+    """
+    hosts: list[Host] = []
+    try:
+        yield lambda fn, name: hosts.append(spawn_host(fn, name))
+        for host in hosts:
+            await host.wait()
+    except BaseException:
+        for host in hosts:
+            host.cancel()
+        for host in hosts:
+            await to_the_end(host.wait, "end of a task of the app")
+        raise
 
 
 class Kafka:
@@ -375,22 +396,23 @@ class Kafka:
                 for dependency in self._dependencies:
                     made = await stack.enter_async_context(dependency._made(client))
                     await made.start(wait=self._wait)
-                tasks = await stack.enter_async_context(tasks_of_block())
+                spawn = await stack.enter_async_context(_tasks())
                 if (directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR")) and _HAS_PROMETHEUS:
                     from ._scrapes import Scrapes
 
                     self._scrapes = Scrapes(directory, repr((self._client_id, self._servers)), self._own_page)
                     stack.callback(self._scrapes.end)
-                    await tasks.start(self._scrapes.serve)
+                    await self._scrapes.listen()
+                    spawn(self._scrapes.serve, "kafka metrics of other workers")
                 for consuming in self._consuming:
                     consuming.ended = None
                     consuming.consumer = consuming.make(client)
                     await consuming.consumer.start(wait=self._wait)
-                    tasks.start_soon(consuming.run, consuming.consumer, name="kafka consumer of the app")
+                    spawn(partial(consuming.run, consuming.consumer), "kafka consumer of the app")
                 for relaying in self._relaying:
                     relaying.ended = None
                     relay = await stack.enter_async_context(relaying.dependency._made(client))
-                    tasks.start_soon(relaying.run, relay, name="kafka outbox of the app")
+                    spawn(partial(relaying.run, relay), "kafka outbox of the app")
                 try:
                     yield
                 finally:

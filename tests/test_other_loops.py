@@ -1,9 +1,13 @@
-"""A client used from another event loop, or from a thread without one, raises at once and stays usable."""
+"""A client used from another event loop, or from a thread without one, raises at once and stays usable.
+
+It cannot be passed to another process.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import pickle
 import time
 from collections.abc import Callable
 from typing import Any
@@ -118,3 +122,9 @@ def test_a_member_is_stopped_at_once_when_its_event_loop_has_ended(kind: Any) ->
         began = time.monotonic()
         asyncio.run(client.stop(timeout_ms=120_000))
         assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_client_that_is_pickled_for_another_process_says_what_to_do(kind: str) -> None:
+    with pytest.raises(TypeError, match="create a client in each process"):
+        pickle.dumps(made(kind, "localhost:1"))

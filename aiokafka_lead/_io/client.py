@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 from uuid import UUID
 
 from .._options.arguments import TIMEOUT
@@ -262,7 +262,18 @@ class _Tasks:
         self._client.spawn(func, *args, name=str(name))
 
 
-class Facade:
+class Unpicklable:
+    """Base class of clients, which belong to a process and an event loop."""
+
+    def __getstate__(self) -> NoReturn:
+        """Raise TypeError. The error of `pickle` itself would name an internal object."""
+        raise TypeError(
+            f"{type(self).__name__} objects cannot be pickled or copied: pass the options, and create a client in each "
+            "process"
+        )
+
+
+class Facade(Unpicklable):
     """``async with``, the client's id, and the metrics that are pushed to brokers."""
 
     _client: Client

@@ -32,15 +32,16 @@ _FIELDS = {
     for field in dataclasses.fields(kind)
 }
 _PROMPTED = "sasl_plain_password"
-_OTHERS = {f"{ENVIRONMENT_PREFIX}{name}" for name in ("CONFIG", "PROFILE", "TRACEBACK", "PURE", "WITHOUT")}
+_CONFIG = f"{ENVIRONMENT_PREFIX}CONFIG"
+_OTHERS = {_CONFIG, *(f"{ENVIRONMENT_PREFIX}{name}" for name in ("PROFILE", "TRACEBACK", "PURE", "WITHOUT"))}
 """Environment variables with the prefix that are not options of clients."""
 
 
 def profile_path(environment: Mapping[str, str]) -> Path:
     """Return ``$AIOKAFKA_LEAD_CONFIG``, or by default ``~/.config/aiokafka-lead/config.toml``."""
-    named = environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
+    named = environment.get(_CONFIG)
     if named:
-        return Path(named)
+        return Path(os.path.expanduser(named))
     # Not `Path.home`, which raises an error for a user without a passwd entry, as in containers.
     home = environment.get("HOME") or os.path.expanduser("~")
     return Path(environment.get("XDG_CONFIG_HOME") or f"{home}/.config") / "aiokafka-lead" / "config.toml"
@@ -62,7 +63,10 @@ def options_of(
     """
     if profile == "":  # from an unset variable; the user may not mean the default profile's cluster
         raise ConfigError("the name of the profile is empty")
-    options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), profile_path(environment))
+    path = profile_path(environment)
+    if environment.get(_CONFIG) and not os.path.exists(path):
+        raise ConfigError(f"there is no file {path}, which {_CONFIG} names")
+    options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), path)
     variables = {ENVIRONMENT_PREFIX + name.upper(): name for name in _FIELDS}
     for variable, name in variables.items():
         text = environment.get(variable)

@@ -164,8 +164,11 @@ def is_unavailable(error: BaseException | None) -> bool:
         return False
     if _library(error) == "sqlalchemy" and type(error).__name__ == "TimeoutError":  # the pool has no free connection
         return True
-    if isinstance(error, OSError) or str(getattr(error, "sqlstate", "")).startswith(_UNAVAILABLE):
+    state = getattr(error, "sqlstate", "")
+    if isinstance(error, OSError) or str(state).startswith(_UNAVAILABLE):
         return True
+    if state is None and type(error).__module__.startswith("psycopg") and type(error).__name__ == "OperationalError":
+        return True  # psycopg, as a driver of SQLAlchemy, has no code if it cannot connect
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED or is_unavailable(error.__cause__)
 
 

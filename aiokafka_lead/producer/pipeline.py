@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-from .._io.client import Client, configured
+from .._io.client import Client, Unpicklable, configured
 from .._io.transactions.pipeline import ChainedTransaction, Pipeline
 from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet, integer
@@ -32,7 +32,7 @@ __all__ = ["TransactionPipeline"]
 IN_FLIGHT = integer(2, 100)
 
 
-class TransactionPipeline(Generic[K, V]):
+class TransactionPipeline(Unpicklable, Generic[K, V]):
     """Pipeline of transactions: each accepts records while earlier transactions are being committed.
 
         async with TransactionPipeline("localhost:9092", transactional_id="copier-1") as pipeline:

@@ -61,6 +61,10 @@ class AvroSchema:
                 raise InvalidAvro(f"can't redefine: {name}")
             self.named[name] = schema
             schema["name"], inner = name, name.rpartition(".")[0]
+            if kind == "enum" and not isinstance(schema.get("symbols"), list):
+                raise InvalidAvro(f"enum has no symbols: {name}")
+            if kind == "fixed" and not isinstance(schema.get("size"), int):
+                raise InvalidAvro(f"fixed has no size: {name}")
             if kind in ("record", "error"):
                 if not isinstance(schema.get("fields"), list):
                     raise InvalidAvro(f"record has no fields: {name}")
@@ -95,8 +99,10 @@ class AvroSchema:
         """Return the type with this name. Other types are returned unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
-        if isinstance(schema, dict) and (schema["type"] in _PRIMITIVES or not isinstance(schema["type"], str)):
-            return self.at(schema["type"])
+        if isinstance(schema, dict):
+            inner = schema["type"]
+            if not isinstance(inner, str) or inner in _PRIMITIVES or inner in self.named:
+                return self.at(inner)
         return schema
 
 
@@ -256,6 +262,11 @@ class Store:
                 return stored
         raise Refusal(404, NO_SCHEMA, f"Schema {guid} not found.")
 
+    def names(self, prefix: str, *, deleted: bool = False) -> list[str]:
+        """Return the live subjects with this prefix, or the deleted ones, except permanently deleted subjects."""
+        found = [(name, each) for name, each in self.subjects.items() if name.startswith(prefix)]
+        return [name for name, each in found if (bool(each.versions) and not each.live() if deleted else each.live())]
+
     def subject(self, name: str) -> Subject:
         found = self.subjects.get(name)
         if found is None or not found.live():
@@ -274,7 +285,7 @@ class Store:
         With ``deleted``, deleted versions are included, except permanently deleted versions.
         """
         live = list(self._known(name).versions) if deleted else self.subject(name).live()
-        if version == "latest":
+        if version in ("latest", "-1"):
             number = live[-1]
         elif version.isdecimal() and int(version) > 0:
             number = int(version)

@@ -6,7 +6,6 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,9 +15,11 @@ import anyio.abc
 from .._options.arguments import list_of, map_of, string
 from .._options.checks import Check, boolean, function, instance, integer, milliseconds, optional, path, text
 from .._wire import Request
-from ..errors import ConfigError
+from ..errors import ConfigError, IllegalStateError
 from . import _checks
+from ._forks import detach_in_children
 from ._handlers import all_handlers
+from ._server.apart import Apart
 from ._server.apis import Apis
 from ._server.broker import BrokerServer
 from ._server.connection import ServerConnection, Transport
@@ -190,38 +191,67 @@ class EmbeddedCluster(ClusterControls):
         self._failovers: dict[int, Timer] = {}
         self._bootstrap_listener: Listener | None = None
         self._task_group: anyio.abc.TaskGroup | None = None
-        self._stack = AsyncExitStack()
+        # The task that runs the brokers. None before the start.
+        self._running: Apart | None = None
+        self._begun: anyio.Event
+        self._leaving: anyio.Event
 
     # --- life --------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        self._begun, self._leaving = anyio.Event(), anyio.Event()
+        running = self._running = Apart(self._run, "embedded Kafka cluster")
         try:
-            self._task_group = await self._stack.enter_async_context(anyio.create_task_group())
-            self._stack.callback(self._task_group.cancel_scope.cancel)
-            self._stack.push_async_callback(self._close)
-            self._task_group.start_soon(self._timers.run)
-            for node in self._state.nodes.values():
-                await self._serve(node, self._wanted_ports[node.node_id])
-            if self._bootstrap_port is not None:
-                self._bootstrap_listener = await listen(
-                    self._host,
-                    self._bootstrap_port,
-                    self._engine.options,
-                    self._connect_to_any,
-                    self._task_group,
-                )
+            await self._begun.wait()
         except BaseException:
-            await self._stack.aclose()
+            await running.end()
             raise
+        if running.error is not None:
+            raise running.error
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # Closed without the error of the block, which the task group would wrap in an ExceptionGroup.
-        await self._stack.aclose()
-        if error is None and self._engine.failures:
-            raise ExceptionGroup("the embedded cluster failed", self._engine.failures)
+        failures: list[Exception] = self._engine.failures
+        if self._running is not None:
+            self._leaving.set()
+            with anyio.CancelScope(shield=True):
+                await self._running.wait()
+            if self._running.error is not None:
+                failures = [*failures, self._running.error]
+        if error is None and failures:
+            raise ExceptionGroup("the embedded cluster failed", failures)
+
+    async def _run(self) -> None:
+        """Run the brokers until `_leaving` is set."""
+        failure: Exception | None = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._task_group = tasks
+                tasks.start_soon(self._timers.run)
+                try:
+                    await self._start()
+                    self._begun.set()
+                    await self._leaving.wait()
+                except Exception as error:
+                    failure = error  # raised below, because the group would wrap it
+                finally:
+                    await self._close()
+                tasks.cancel_scope.cancel()
+            if failure is not None:
+                raise failure
+        finally:
+            self._begun.set()
+
+    async def _start(self) -> None:
+        assert self._task_group is not None
+        for node in self._state.nodes.values():
+            await self._serve(node, self._wanted_ports[node.node_id])
+        if self._bootstrap_port is not None:
+            self._bootstrap_listener = await listen(
+                self._host, self._bootstrap_port, self._engine.options, self._connect_to_any, self._task_group
+            )
 
     async def _serve(self, node: BrokerNode, port: int) -> None:
         """Start a broker for the first time."""
@@ -238,6 +268,7 @@ class EmbeddedCluster(ClusterControls):
     async def _close(self) -> None:
         for reserved in self._reserved.values():
             reserved.close()
+        self._reserved.clear()
         with anyio.CancelScope(shield=True):
             if self._bootstrap_listener is not None:
                 await self._bootstrap_listener.close()
@@ -252,16 +283,19 @@ class EmbeddedCluster(ClusterControls):
         return ",".join(self.address(node_id) for node_id in self._state.nodes)
 
     def address(self, broker: int) -> str:
-        """Return the address of a broker for clients, as ``"host:port"``."""
-        node = self._broker("broker", broker)
-        return f"{node.host}:{node.port}"
+        """Return the address of a broker for clients, as ``"host:port"``.
+
+        Raises `IllegalStateError` before the cluster has started.
+        """
+        node = self._server("broker", broker).node
+        return _address(node.host, node.port)
 
     @property
     def bootstrap_address(self) -> str:
         """Address that connects to any running broker. Raises `ConfigError` without ``bootstrap_port``."""
         if self._bootstrap_listener is None:
             raise ConfigError("there is no bootstrap address: create the cluster with bootstrap_port")
-        return f"{self._host}:{self._bootstrap_listener.port}"
+        return _address(self._host, self._bootstrap_listener.port)
 
     @property
     def cluster_id(self) -> str:
@@ -279,7 +313,13 @@ class EmbeddedCluster(ClusterControls):
 
     def connection_count(self, broker: int) -> int:
         """Return the number of open connections of a broker."""
-        return len(self._servers[self._broker("broker", broker).node_id].connections)
+        return len(self._server("broker", broker).connections)
+
+    def _server(self, what: str, broker: int) -> BrokerServer:
+        node = self._broker(what, broker)
+        if node.node_id not in self._servers:
+            raise IllegalStateError("the cluster has not been started: use it as an asynchronous context manager")
+        return self._servers[node.node_id]
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
@@ -345,7 +385,8 @@ class EmbeddedCluster(ClusterControls):
         """
         optional(_checks.PORT)("port", port)
         optional(text)("host", host)
-        node = self._broker("broker", broker)
+        server = self._server("broker", broker)
+        node = server.node
         if node.running:
             return
         failover = self._failovers.pop(broker, None)
@@ -356,7 +397,7 @@ class EmbeddedCluster(ClusterControls):
         reserved = self._reserved.pop(broker, None)
         if reserved is not None:
             reserved.close()
-        node.port = await self._servers[broker].start(node.port if port is None else port)
+        node.port = await server.start(node.port if port is None else port)
         node.host = node.host if host is None else host
         self._state.broker_back(broker)
 
@@ -380,15 +421,16 @@ class EmbeddedCluster(ClusterControls):
         are reset, and new connections reach ``to``. To end the misrouting, call this method with ``to=broker``. This
         call also resets the misrouted connections.
         """
-        server = self._servers[self._broker("broker", broker).node_id]
+        server = self._server("broker", broker)
         there = self if cluster is None else instance(EmbeddedCluster, "an EmbeddedCluster")("cluster", cluster)
         (server.leads_to or server).reset_connections()
-        target = there._servers[there._broker("to", to).node_id]
+        target = there._server("to", to)
         server.leads_to = None if target is server else target
 
     def _reserve(self, broker: int) -> None:
         """Keep the port of a stopped broker, so that connections are refused and no other program gets the port."""
         reserved = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET, socket.SOCK_STREAM)
+        detach_in_children(reserved)
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             reserved.bind((self._host, self._state.nodes[broker].port))
@@ -397,3 +439,7 @@ class EmbeddedCluster(ClusterControls):
             reserved.close()
         else:
             self._reserved[broker] = reserved
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

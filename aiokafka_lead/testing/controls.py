@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 import ssl
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Self
 
 from .._options.arguments import list_of, map_of, string, topic_name
 from .._options.checks import boolean, instance, integer, milliseconds, one_of, optional, text
@@ -18,19 +18,12 @@ from ._server.sasl import DelegationToken
 from ._state.client_metrics import ACCEPTED, DEFINITIONS, TelemetryPush
 from ._state.offsets import TRANSACTION
 from ._state.share_partition import SharePartition
+from .faults import Caller
 
 _OPTIONS = map_of("str to str", text, optional(string))
 _METRICS = list_of("metrics", string)
 _MATCH = list_of("match", text)
 _CODECS = list_of("compression_types", one_of(*CODEC_NAMES))
-
-T = TypeVar("T")
-
-
-class Caller(Protocol):
-    """Runs a function in the thread of the cluster, and returns its result."""
-
-    def __call__(self, function: Callable[[], T], /) -> T: ...
 
 
 class _Controls:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from .._options.arguments import topic_name
@@ -14,11 +14,19 @@ from ..errors import BrokerError, ConfigError, ConfigTypeError
 from ._checks import check_all
 from .request_log import PARTITION_FIELDS, RequestRecord, api_key_of, partitions_of
 
+T = TypeVar("T")
+
 HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 """Response of a web server to a Kafka client, for ``garbage``."""
 
 TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
 """Response of a TLS listener to a plaintext client, for ``garbage``."""
+
+
+class Caller(Protocol):
+    """Runs a function in the thread of the cluster, and returns its result."""
+
+    def __call__(self, function: Callable[[], T], /) -> T: ...
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class Fault:
     garbage: bytes | Callable[[bytes], bytes] | None
     throttle_time_ms: int
     hint: Hint | None
+    # Runs a function in the event loop of the cluster.
+    _call: Caller = field(repr=False)
     struck: int = field(default=0, init=False)
     _held: list[Callable[[], None]] = field(default_factory=list, init=False)
 
@@ -112,8 +122,12 @@ class Fault:
     def release(self) -> None:
         """Release all held requests and responses, in the order of their arrival.
 
-        Requests that arrive later are held again, until `remove`. Call this in the event loop of the cluster.
+        Requests that arrive later are held again, until `remove`.
         """
+        if self._held:
+            self._call(self._release)
+
+    def _release(self) -> None:
         held, self._held = self._held, []
         for go_on in held:
             go_on()
@@ -160,6 +174,11 @@ class Faults:
         # Maps topic ids to names, because rules use names, and newer requests use ids.
         self._name_of = name_of
         self._rules: list[Fault] = []
+        self._call: Caller = lambda function: function()
+
+    def calls_by(self, call: Caller) -> None:
+        """Let other threads use the rules; ``call`` runs a function in the thread of the cluster. Internal."""
+        self._call = call
 
     def add(
         self,
@@ -232,6 +251,7 @@ class Faults:
             garbage=garbage,
             throttle_time_ms=throttle_time_ms,
             hint=hint,
+            _call=self._call,
         )
         # The list is replaced in one assignment, because any thread may add rules.
         self._rules = [*(known for known in self._rules if not known.spent), rule]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import ssl
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from ._forks import detach_in_children
 from ._registry import Refusal, Store, Stored
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -63,8 +67,10 @@ class EmbeddedSchemaRegistry:
         self._lock = threading.Lock()
         self._open = threading.Event()
         self._open.set()
-        self._server: ThreadingHTTPServer | None = None
+        self._server: _Server | None = None
         self._port = 0
+        self._reserved: weakref.finalize[..., EmbeddedSchemaRegistry] | None = None
+        """Closes the socket that prevents other programs from taking the port of the stopped registry."""
 
     @property
     def url(self) -> str:
@@ -77,13 +83,15 @@ class EmbeddedSchemaRegistry:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self._give_up_port()
 
     def start(self) -> None:
         """Start listening. After `stop`, the address and the schemas are the same as before."""
-        server = ThreadingHTTPServer(("127.0.0.1", self._port), _handler(self))
-        server.daemon_threads = True
+        self._give_up_port()
+        server = _Server(("127.0.0.1", self._port), _handler(self))
         if self._tls is not None:
             server.socket = self._tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        detach_in_children(server.socket)
         self._port = server.server_address[1]
         self._server = server
         threading.Thread(target=server.serve_forever, args=(0.02,), name="schema registry", daemon=True).start()
@@ -95,6 +103,19 @@ class EmbeddedSchemaRegistry:
         if server is not None:
             server.shutdown()
             server.server_close()
+            self._keep_port()
+
+    def _keep_port(self) -> None:
+        reserved = socket.socket()
+        detach_in_children(reserved)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved = weakref.finalize(self, reserved.close)
+        with suppress(OSError):  # another program has already taken the port; `start` would report that
+            reserved.bind(("127.0.0.1", self._port))
+
+    def _give_up_port(self) -> None:
+        if self._reserved is not None:
+            self._reserved()
 
     def fail(self, status: int, count: int = 1) -> None:
         """Answer the next ``count`` requests with this HTTP status. With ``count=0``, cancel pending failures."""
@@ -142,21 +163,23 @@ class EmbeddedSchemaRegistry:
         store = self._store
         normalize = query.get("normalize") == "true"
         match method, path:
-            case "GET", ["schemas", "ids", name]:
+            case "GET", ["schemas", "ids", name] if name.isdecimal():
                 return self._described(store.by_id(int(name)))
             case "GET", ["schemas", "guids", guid] if self._guids:
                 return self._described(store.by_guid(guid))
             case "GET", ["schemas", "types"]:
                 return ["JSON", "PROTOBUF", "AVRO"]
             case "GET", ["subjects"]:
-                every = query.get("deleted") == "true"
-                return sorted(name for name, each in store.subjects.items() if each.live() or (every and each.versions))
+                prefix = query.get("subjectPrefix", "").removeprefix(":*:")
+                live = [] if query.get("deletedOnly") == "true" else store.names(prefix)
+                also = "true" in (query.get("deleted"), query.get("deletedOnly"))
+                return sorted([*live, *(store.names(prefix, deleted=True) if also else ())])
             case "POST", ["subjects", subject]:
                 store.subject(subject)
-                found = store.lookup(subject, _sent(body), normalize=normalize)
-                if found is None:
+                known = store.lookup(subject, _sent(body), normalize=normalize)
+                if known is None:
                     raise Refusal(404, 40403, "Schema not found")
-                return self._version(subject, *found)
+                return self._version(subject, *known)
             case "GET", ["subjects", subject, "versions"]:
                 return store.subject(subject).live()
             case "POST", ["subjects", subject, "versions"]:
@@ -179,7 +202,7 @@ class EmbeddedSchemaRegistry:
                     raise Refusal(404, 40408, f"Subject '{name[0]}' has no compatibility level of its own")
                 return {"compatibilityLevel": own or store.level}
             case "PUT", ["config", *name] if len(name) <= 1:
-                level = json.loads(body).get("compatibility")
+                level = _fields(body).get("compatibility")
                 store.set_level(name[0] if name else None, level)
                 return {"compatibility": level}
         raise Refusal(404, 404, "HTTP 404 Not Found")
@@ -200,6 +223,16 @@ class EmbeddedSchemaRegistry:
         return {"subject": subject, "version": version, "id": schema_id, **described}
 
 
+def _fields(body: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(body)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise Refusal(400, 400, "HTTP 400 Bad Request")
+    return content
+
+
 def _sent(body: bytes) -> Stored:
     try:
         content = json.loads(body)
@@ -208,6 +241,14 @@ def _sent(body: bytes) -> Stored:
         return Stored(content["schema"], content.get("schemaType", "AVRO"), references, rule_set)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Refusal(422, 42201, "Invalid schema: the request has none") from None
+
+
+class _Server(ThreadingTCPServer):
+    """Serves each connection in a thread. Unlike `http.server.HTTPServer`, it does not ask a resolver for its name."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 128
 
 
 def _handler(registry: EmbeddedSchemaRegistry) -> Callable[..., BaseHTTPRequestHandler]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import warnings
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -9,6 +12,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
+import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -26,13 +30,28 @@ T = TypeVar("T")
 
 
 class Doing:
-    """An operation that runs in another thread. It may be awaited on any event loop."""
+    """An operation that runs in another thread. It must be awaited, which is possible on any event loop."""
 
-    def __init__(self, future: Future[None]) -> None:
+    def __init__(self, name: str, future: Future[None]) -> None:
+        self._name = name
         self._future = future
+        self._awaited = False
 
     def __await__(self) -> Generator[Any, Any, None]:
-        return anyio.to_thread.run_sync(self._future.result, abandon_on_cancel=True).__await__()
+        self._awaited = True
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        try:
+            await anyio.to_thread.run_sync(self._future.result, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            self._future.cancel()
+            raise
+
+    def __del__(self) -> None:
+        if not self._awaited:
+            # As for a coroutine, because an error of the operation would be lost.
+            warnings.warn(f"'{self._name}' was never awaited", RuntimeWarning, stacklevel=2)
 
 
 class ClusterThread:
@@ -50,6 +69,10 @@ class ClusterThread:
         self._cluster = cluster
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
+        self._thread = 0
+        """Id of the thread of the cluster."""
+        self._process = os.getpid()
+        cluster.faults.calls_by(self._call)
         self.transactions = cluster.transactions.called_by(self._call)
         """The same as `EmbeddedCluster.transactions`."""
         self.shares = cluster.shares.called_by(self._call)
@@ -62,6 +85,7 @@ class ClusterThread:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal("asyncio"))
+            self._thread = self._portal.call(threading.get_ident)
             stack.enter_context(self._portal.wrap_async_context_manager(self._cluster))
             self._stack = stack.pop_all()
         return self
@@ -69,16 +93,23 @@ class ClusterThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._stack.__exit__(kind, error, traceback)
+        try:
+            self._stack.__exit__(kind, error, traceback)
+        finally:
+            self._thread = 0
 
     def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function in the thread of the cluster, and return its result."""
+        if threading.get_ident() == self._thread:  # called by a function that was passed to the cluster
+            return function(*args, **kwargs)
         # The result is in a tuple, because a portal awaits an awaitable result, but `Done` is for the caller.
         return self._running_portal().call(lambda: (function(*args, **kwargs),))[0]
 
     def _running_portal(self) -> BlockingPortal:
         if self._portal is None:
             raise RuntimeError("use ClusterThread as a context manager")
+        if os.getpid() != self._process:
+            raise RuntimeError("the cluster belongs to the parent process: pass only bootstrap_servers to the child")
         return self._portal
 
     def _do(self, function: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> Done | Doing:
@@ -91,7 +122,7 @@ class ClusterThread:
         if running_backend() is None:
             future.result()
             return Done()
-        return Doing(future)
+        return Doing(getattr(function, "__qualname__", ""), future)
 
     # --- state -------------------------------------------------------------------------------------------------------
 
@@ -122,8 +153,8 @@ class ClusterThread:
         return self._cluster.faults
 
     def release(self, fault: Fault) -> None:
-        """Call `Fault.release` in the thread of the cluster."""
-        self._call(fault.release)
+        """Call `Fault.release`."""
+        fault.release()
 
     @property
     def max_versions(self) -> dict[str | int | type[Request[Any]], int]:

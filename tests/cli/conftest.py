@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -74,12 +73,14 @@ def readers_of_fastavro() -> Iterator[None]:
 
 
 @pytest.fixture
-def cli(cluster: ClusterThread, tmp_path: Path) -> CommandLine:
-    """The command line, with the cluster's address in its environment."""
+def cli(cluster: ClusterThread, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """The command line, with the cluster's address in its environment, and an empty file of profiles."""
+    config = tmp_path_factory.mktemp("config") / "config.toml"
+    config.touch(0o600)
     return CommandLine(
         {
             "AIOKAFKA_LEAD_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
-            "AIOKAFKA_LEAD_CONFIG": str(tmp_path / "config.toml"),
+            "AIOKAFKA_LEAD_CONFIG": str(config),
             "COLUMNS": "200",
         }
     )

@@ -26,6 +26,7 @@ def write(path: Path, text: str, mode: int = 0o600) -> None:
 
 
 def options(path: Path, *settings: str, profile: str | None = None, **environment: str) -> dict[str, object]:
+    path.touch(0o600)
     return options_of(
         servers=None,
         profile=profile,
@@ -117,7 +118,9 @@ def test_the_text_of_a_variable_that_is_not_set_is_no_choice(
 
 def test_a_file_that_cannot_be_looked_for_is_none(tmp_path: Path) -> None:
     """Another user's home directory cannot be read. Root can read it, so a name that is too long fails instead."""
-    assert options(tmp_path / ("x" * 300), AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="a:1") == {"bootstrap_servers": "a:1"}
+    home = {"AIOKAFKA_LEAD_CONFIG": "", "XDG_CONFIG_HOME": str(tmp_path / ("x" * 300))}
+    found = options(tmp_path / "config.toml", AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="a:1", **home)
+    assert found == {"bootstrap_servers": "a:1"}
     assert profile_path({"HOME": ""}).is_absolute()
 
 
@@ -136,14 +139,14 @@ def test_files_are_utf_8_in_any_locale(cli: CommandLine, tmp_path: Path) -> None
     assert run.returncode == 3, run.stderr
 
 
-def test_a_setting_of_the_registry_is_checked(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_setting_of_the_registry_is_checked(cli: CommandLine) -> None:
     for url, said in (
         ("5", "schema_registry_url"),
         ('"localhost:8081"', "schema_registry_url must begin with http:// or"),
         ('"http://a:8081,b:8081"', "schema_registry_url must begin with http:// or"),
         ('"http://a"\nschema_registry_user = "u"\nschema_registry_token = "t"', "must be set together"),
     ):
-        write(tmp_path / "config.toml", f"[profiles.default]\nschema_registry_url = {url}\n")
+        write(Path(cli.environment["AIOKAFKA_LEAD_CONFIG"] or ""), f"[profiles.default]\nschema_registry_url = {url}\n")
         ran = cli("consume", "t", "--value-as", "schema")
         assert (ran.code, said in ran.err) == (2, True), ran.err
 
@@ -205,8 +208,12 @@ def test_no_cluster_is_named(cli: CommandLine) -> None:
     cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = None
     ran = cli("topics", "list")
     assert (ran.code, "no bootstrap servers are set" in ran.err) == (2, True)
-    ran = cli("topics", "list", "-P", "prod")
-    assert (ran.code, "there is no file" in ran.err) == (2, True)
+    for path in (cli.environment["AIOKAFKA_LEAD_CONFIG"] or "", "~/no-such-file.toml"):
+        Path(path).unlink(missing_ok=True)
+        cli.environment["AIOKAFKA_LEAD_CONFIG"] = path
+        for arguments in (["-b", "127.0.0.1:1"], ["-P", "prod"]):  # not another cluster, nor one without TLS
+            ran = cli("topics", "list", *arguments)
+            assert (ran.code, f"there is no file {os.path.expanduser(path)}" in ran.err) == (2, True)
 
 
 def test_exit_codes(cli: CommandLine) -> None:

@@ -482,8 +482,12 @@ async def test_tables_that_are_not_there_or_others_end_the_run(client: Client, e
         await Relay(Outbox("two"), engine, client).run()
 
 
-async def test_a_relay_waits_for_a_database_that_is_not_up_at_its_start(client: Client, ports: PortPool) -> None:
-    engine = create_async_engine(f"postgresql+asyncpg://nobody@127.0.0.1:{ports.take()}/shop")
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+async def test_a_relay_waits_for_a_database_that_is_not_up_at_its_start(
+    client: Client, ports: PortPool, driver: str
+) -> None:
+    pytest.importorskip(driver)
+    engine = create_async_engine(f"postgresql+{driver}://nobody@127.0.0.1:{ports.take()}/shop")
     async with relaying(Outbox(), engine, client) as relay:
         with anyio.fail_after(PATIENCE_S):
             while relay.metrics().failures < 2:  # noqa: ASYNC110 (no event)

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import errors
-from aiokafka_lead._wire.messages.metadata import MetadataRequest
+from aiokafka_lead import Producer, errors
+from aiokafka_lead._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 from aiokafka_lead.testing._server.context import RequestContext
 
@@ -80,6 +80,45 @@ async def test_a_mistake_of_the_cluster_itself_is_not_swallowed() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await cluster.__aexit__(None, None, None)
     assert isinstance(caught.value.exceptions[0], ZeroDivisionError)
+
+
+@pytest.mark.both_loops
+async def test_another_task_may_leave_the_cluster() -> None:
+    cluster = EmbeddedCluster(brokers=1)
+
+    async def enter() -> None:
+        await cluster.__aenter__()
+
+    async def leave() -> None:
+        await cluster.__aexit__(None, None, None)
+
+    for _ in range(2):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(enter)
+        async with connected(cluster.address(1)) as client:
+            assert (await client.call(MetadataRequest(topics=None))).brokers
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(leave)
+            assert await client.is_closed()
+        assert not cluster.is_running(1)
+
+
+async def test_a_cluster_has_addresses_once_it_has_started() -> None:
+    cluster = EmbeddedCluster(brokers=1)
+    for call in (lambda: cluster.bootstrap_servers, lambda: cluster.connection_count(1)):
+        with pytest.raises(errors.IllegalStateError, match="has not been started"):
+            call()
+    with pytest.raises(errors.IllegalStateError, match="has not been started"):
+        await cluster.start_broker(1)
+
+
+async def test_ipv6() -> None:
+    async with EmbeddedCluster(brokers=1, host="::1", bootstrap_port=0) as cluster:
+        cluster.create_topic("t")
+        for address in (cluster.bootstrap_servers, cluster.bootstrap_address):
+            async with Producer(address) as producer:
+                await producer.send_and_wait("t", b"v")
+    assert cluster.end_offset("t") == 2
 
 
 @pytest.mark.both_loops
@@ -206,3 +245,42 @@ async def test_a_thread_s_cluster_from_an_event_loop() -> None:
 
             tasks.start_soon(wait)
             await client.call(MetadataRequest(topics=None))
+
+
+@pytest.mark.both_loops
+async def test_any_thread_may_release_the_requests_that_a_fault_holds() -> None:
+    with ClusterThread(EmbeddedCluster(brokers=1)) as cluster:
+        for release in ("release", "remove", "clear"):
+            held = cluster.faults.add("Metadata", hold=True)
+            async with connected(cluster.address(1)) as client:
+                await client.send(MetadataRequest(topics=None))
+                await cluster.wait_for_requests("Metadata")
+                cluster.requests.clear()
+                cluster.faults.clear() if release == "clear" else getattr(held, release)()
+                assert (await client.receive(MetadataResponse, MetadataRequest.MAX_VERSION))[1].brokers
+            cluster.faults.clear()
+
+
+async def test_a_function_of_a_fault_may_call_the_cluster_in_a_thread() -> None:
+    with ClusterThread(EmbeddedCluster(brokers=1)) as cluster:
+        cluster.create_topic("t")
+        cluster.faults.add("Metadata", when=lambda _: cluster.end_offset("t") == 0, error_code=35, whole=True)
+        async with connected(cluster.address(1)) as client:
+            assert (await client.call(MetadataRequest(topics=None))).error_code == 35
+
+
+@pytest.mark.both_loops
+async def test_an_operation_that_is_cancelled_ends() -> None:
+    began = time.monotonic()
+    with ClusterThread(EmbeddedCluster(brokers=1)) as cluster:
+        with anyio.move_on_after(0.05) as scope:
+            await cluster.wait_for_requests("Fetch", timeout_ms=60_000)
+        assert scope.cancelled_caught
+    assert time.monotonic() - began < 30
+
+
+async def test_an_operation_that_is_not_awaited_is_a_warning() -> None:
+    with ClusterThread(EmbeddedCluster(brokers=1)) as cluster:
+        with pytest.warns(RuntimeWarning, match="wait_for_requests' was never awaited"):
+            cluster.wait_for_requests("Fetch", timeout_ms=1)
+        await cluster.stop_broker(1)

@@ -130,6 +130,29 @@ async def test_garbage_instead_of_an_answer() -> None:
         assert (await client.receive_frame())[-1] == 0xFF
 
 
+@pytest.mark.parametrize("function", ["when", "garbage"])
+@pytest.mark.both_loops
+async def test_an_error_of_a_test_s_function_is_raised(function: str) -> None:
+    def fail(given: Any) -> Any:
+        raise ZeroDivisionError
+
+    cluster = EmbeddedCluster(brokers=1)
+    await cluster.__aenter__()
+    fault: dict[str, Any] = {function: fail}
+    cluster.faults.add("Metadata", delay_ms=1, **fault)
+    async with connected(cluster.address(1)) as client:
+        await client.send(MetadataRequest(topics=None))
+        assert await client.is_closed()
+    cluster.faults.clear()
+    async with connected(cluster.address(1)) as client:  # the brokers still serve
+        assert (await client.call(MetadataRequest(topics=None))).brokers
+    with pytest.raises(ExceptionGroup) as caught:
+        await cluster.__aexit__(None, None, None)
+    (error,) = caught.value.exceptions
+    assert isinstance(error, ZeroDivisionError)
+    assert error.__notes__ == [f"raised by the function `{function}` of a fault, for a request Metadata"]
+
+
 async def test_a_client_that_is_throttled_is_muted() -> None:
     """KIP-219: the answer comes at once, the next request is served later."""
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:

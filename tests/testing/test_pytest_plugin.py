@@ -104,6 +104,48 @@ def test_pytest_asyncio(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPat
     run(pytester, monkeypatch, source, "-p", "no:anyio", "-o", "asyncio_default_fixture_loop_scope=function", passed=2)
 
 
+def test_async_fixtures_of_pytest_asyncio(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest-asyncio runs the setup and the teardown of a fixture in two tasks."""
+    pytest.importorskip("pytest_asyncio")
+    source = """
+        import pytest
+        import pytest_asyncio
+        from fastapi import FastAPI
+        from aiokafka_lead import Producer
+        from aiokafka_lead.fastapi import Kafka
+        from aiokafka_lead.testing import EmbeddedCluster
+
+        pytestmark = pytest.mark.asyncio
+        handled = []
+
+        @pytest_asyncio.fixture
+        async def cluster():
+            async with EmbeddedCluster(brokers=2) as embedded:
+                embedded.create_topic("events")
+                yield embedded
+            assert not embedded.is_running(1)
+
+        @pytest_asyncio.fixture
+        async def app(cluster):
+            kafka = Kafka(cluster.bootstrap_servers)
+
+            @kafka.consumer("events", group_id="g", auto_offset_reset="earliest")
+            async def handle(record):
+                handled.append(record.value)
+
+            app = FastAPI(lifespan=kafka.lifespan)
+            async with app.router.lifespan_context(app):
+                yield app
+
+        async def test_it(cluster, app):
+            async with Producer(cluster.bootstrap_servers) as producer:
+                await producer.send_and_wait("events", b"one")
+            await cluster.wait_for_requests("OffsetCommit")
+            assert handled == [b"one"]
+    """
+    run(pytester, monkeypatch, source, "-p", "no:anyio", "-o", "asyncio_default_fixture_loop_scope=function", passed=1)
+
+
 def test_anyio_on_asyncio_and_trio(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     source = """
         import anyio

@@ -177,7 +177,13 @@ class ServerConnection:
         if not self.authentication.permits(header.api_key):
             self.refuse(MalformedMessageError(f"{record.api} was received before authentication"))
             return
-        _Job(self, header, record, self.engine.faults.concerning(record, header.request)).start()
+        try:
+            rules = self.engine.faults.concerning(record, header.request)
+        except Exception as error:
+            error.add_note(f"raised by the function `when` of a fault, for a request {record.api}")
+            self.fail(error)
+            return
+        _Job(self, header, record, rules).start()
 
     def _answer_unsupported(self, api_key: int, version: int, correlation_id: int) -> None:
         """Answer an unknown version of ApiVersions in version 0 (KIP-511). For another API, close the connection."""
@@ -359,8 +365,13 @@ class _Job:
             except Exception as error:
                 self.connection.fail(error)
                 return
-        for rule in self.garbage:
-            made = rule.garbage
-            chunks = [made(b"".join(chunks)) if callable(made) else made or b""]
+        try:
+            for rule in self.garbage:
+                made = rule.garbage
+                chunks = [memoryview(made(b"".join(chunks)) if callable(made) else made or b"")]
+        except Exception as error:
+            error.add_note(f"raised by the function `garbage` of a fault, for a request {self.record.api}")
+            self.connection.fail(error)
+            return
         self.record.answered = self.connection.engine.timers.now() if chunks else None
         self.connection.send(chunks, self.throttle_ms)

@@ -21,6 +21,7 @@ from anyio.streams.tls import TLSAttribute, TLSStream
 
 from ..._wire import Buffer
 from ...errors import FrameTooLargeError
+from .._forks import detach_in_children
 from .connection import ServerConnection, Transport
 from .engine import BrokerOptions
 
@@ -132,6 +133,8 @@ async def listen(
 ) -> Listener:
     """Listen on an address. Port 0 means any free port."""
     sockets = await anyio.create_tcp_listener(local_host=host, local_port=port, backlog=1024)
+    for each in sockets.listeners:
+        detach_in_children(each.extra(anyio.abc.SocketAttribute.raw_socket))
     kind = _SocketAdmission if running_backend() == "asyncio" else _StreamAdmission
     listener = Listener(sockets, kind(options, connect, task_group))
     task_group.start_soon(listener.serve)
@@ -240,6 +243,7 @@ class _SocketAdmission(_Admission):
                 await anyio.sleep(_ACCEPT_PAUSE_S)
             else:
                 accepted.setblocking(False)
+                detach_in_children(accepted)
                 arrivals.start_soon(self._admit, accepted)
 
     async def _admit(self, accepted: socket.socket) -> None:
@@ -354,6 +358,7 @@ class _StreamAdmission(_Admission):
         await sockets.serve(self._admit, arrivals)
 
     async def _admit(self, accepted: anyio.abc.ByteStream) -> None:
+        detach_in_children(accepted.extra(anyio.abc.SocketAttribute.raw_socket))
         stream = accepted
         context = self._options.ssl_context
         if context is not None:

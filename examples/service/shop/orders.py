@@ -10,7 +10,7 @@ TOPIC = "orders"
 
 
 class Order(BaseModel):
-    """An order of a customer."""
+    """An order of a customer. PostgreSQL can store every valid order."""
 
-    customer: str = Field(min_length=1)
-    cents: int = Field(gt=0)
+    customer: str = Field(min_length=1, pattern=r"^[^\x00]*$")
+    cents: int = Field(gt=0, lt=2**31)

@@ -44,7 +44,12 @@ async def test_an_order_is_published_once(
                 "/orders", json={"customer": "ann", "cents": 1250}, headers={"idempotency-key": "a7"}
             )
             assert (answer.status_code, answer.json()) == (202, {"order_id": "a7"})
-        assert (await customer.post("/orders", json={"customer": "ann", "cents": 0})).status_code == 422
+        for order in (
+            {"customer": "ann", "cents": 0},
+            {"customer": "ann", "cents": 2**31},
+            {"customer": "\0", "cents": 1},
+        ):
+            assert (await customer.post("/orders", json=order)).status_code == 422
 
         async def is_published() -> bool:
             return bool(kafka_cluster.records("orders"))

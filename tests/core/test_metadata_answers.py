@@ -104,7 +104,8 @@ def test_rule_19_late_answers_do_not_bring_the_former_topic_back() -> None:
 
 def test_rule_19_the_former_topic_is_back_if_most_answers_describe_it() -> None:
     """The answer that replaced it came from a broker that lags."""
-    state, seen = replaced(), []
+    state = replaced()
+    seen: list[tuple[int, int]] = []
     for number in range(12):
         told = topic((2, 0), topic_id=ID_B) if number % 3 == 2 else topic((1, 5), topic_id=ID_A)
         feed(state, answer(told), now=number / 5)

@@ -126,7 +126,7 @@ def without_partition(response: ListOffsetsResponse) -> None:
 
 
 def changing(cluster: EmbeddedCluster, api: str, change: Callable[[Any], None], count: int) -> Fault:
-    """Change the next answers to requests that are sent one after the other."""
+    """Change the next answers. No two of these requests are in flight at the same time."""
     requested: list[RequestRecord] = []
 
     def concerns(record: RequestRecord) -> bool:

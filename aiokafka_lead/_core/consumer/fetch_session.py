@@ -40,7 +40,7 @@ FETCH_SESSION_ID_NOT_FOUND = FetchSessionIdNotFoundError.code
 SESSION_ERRORS = frozenset(
     error.code for error in (FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError)
 )
-"""Error codes of whole responses after which the session begins anew, and the partitions are requested again."""
+"""Error codes of whole responses after which a session starts again with all partitions."""
 
 
 def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) -> bool:

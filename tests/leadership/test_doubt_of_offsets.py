@@ -167,6 +167,17 @@ async def test_queries_ask_again_for_a_start_or_end_that_the_leader_does_not_tel
             assert rule.struck == 2
 
 
+async def test_an_administrator_asks_again_for_an_end_that_the_leader_does_not_tell(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 2)
+    async with AdminClient(cluster.bootstrap_servers, **QUICK) as admin:
+        rule = changing(cluster, "ListOffsets", without_offset, 2)
+        with anyio.fail_after(20):
+            found = (await admin.list_offsets({T0: OffsetSpec.LATEST}))[T0]
+        assert found is not None
+        assert found.offset == 2
+        assert rule.struck == 2
+
+
 @again_if_late(20, 200)
 async def test_an_error_without_explanation_is_raised_once_the_others_have_nothing_to_say(
     backoff_ms: int, cluster: EmbeddedCluster

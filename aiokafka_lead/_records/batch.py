@@ -183,11 +183,16 @@ class BatchView:
         )
 
     def control_type(self) -> ControlType:
-        """Return the type of a control batch, or `ControlType.UNKNOWN` if this package does not know it."""
+        """Return the type of a control batch.
+
+        It is `ControlType.UNKNOWN` if this package does not know it, or if compaction has removed the record.
+        """
         if not self.is_control:
             raise ValueError("this is not a control batch")
         keys = self.columns().keys
-        key = keys[0] if keys else None
+        if not keys:
+            return ControlType.UNKNOWN
+        key = keys[0]
         # The key consists of version (int16) and type (int16). Later versions may append fields.
         if key is None or len(key) < 4:
             raise CorruptRecordError("a control record has no valid key")

@@ -34,7 +34,7 @@ from .._wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from ..errors import KafkaError
+from ..errors import KafkaError, UnknownServerError
 from ..types import OffsetAndTimestamp, TopicPartition
 from .base import PARTITIONS, AdminArea, by_topic, indexes_by_topic
 
@@ -78,6 +78,8 @@ _FIRST_WITH: Mapping[int, int] = {
     OffsetSpec.LATEST_TIERED: 9,
 }
 """First version of ListOffsets with each `OffsetSpec`. In older versions, brokers interpret the number as a time."""
+_ENDS = (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
+"""The ends of a log, which always exist."""
 _ELECTION = instance(ElectionType, "an ElectionType")
 _REPLICAS = map_of("TopicPartition to broker ids", topic_partition, optional(list_of("broker ids", integer(0))))
 _OFFSETS_AT = map_of("TopicPartition to time or OffsetSpec", topic_partition, integer(-(2**63), INT64_MAX))
@@ -249,7 +251,10 @@ class PartitionCalls(AdminArea):
                     where = TopicPartition(topic.name, entry.partition_index)
                     epoch = entry.leader_epoch if entry.leader_epoch >= 0 else None
                     found = OffsetAndTimestamp(entry.offset, entry.timestamp, epoch) if entry.offset >= 0 else None
-                    yield where, outcome(found, entry.error_code, str(where))
+                    code = entry.error_code
+                    if found is None and not code and at.get(where) in _ENDS:
+                        code = UnknownServerError.code
+                    yield where, outcome(found, code, str(where))
 
         return await self._calls.by_leader(at, build, read, deadline, _FIRST_WITH.get)
 

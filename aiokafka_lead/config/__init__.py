@@ -214,7 +214,7 @@ class ClientConfig(SecurityConfig):
 
     @property
     def refused_login_ms(self) -> float:
-        """Time in milliseconds during which brokers may reject a login that has worked before.
+        """Time in milliseconds for which a broker may refuse what has worked before, for example a login.
 
         After this time, the error is final.
         """

@@ -11,7 +11,7 @@ from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.testing import EmbeddedCluster
 
 from ..patience import started
-from .support import consumer_of, fill, take, values
+from .support import consumer_of, fill, numbers, take, values
 
 pytestmark = pytest.mark.anyio
 
@@ -59,3 +59,19 @@ async def test_brokers_that_are_there_and_do_not_answer_are_a_problem(cluster: E
         cluster.faults.clear()
         await until(lambda: consumer.health().healthy)
         await fill(cluster, values(1))
+
+
+async def test_an_answer_that_cannot_be_read_is_asked_for_again(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, values(1))
+    async with consumer_of(cluster, "events", reconnect_backoff_ms=10, retry_backoff_ms=10) as consumer:
+        await take(consumer, 1)
+        rule = cluster.faults.add(
+            "Fetch",
+            broker=cluster.leader("events"),
+            count=3,
+            garbage=lambda answer: answer[:4] + b"\x7f" * 4 + answer[8:],
+        )
+        await fill(cluster, values(1, start=1))
+        with anyio.fail_after(20):
+            assert numbers(await take(consumer, 1)) == [1]
+        assert rule.struck == 3

@@ -24,6 +24,11 @@ def test_an_emptied_batch_keeps_its_last_offset() -> None:
     assert scan_batches(batches(batch(5, [], last_offset_delta=9))) == (15, 3)
 
 
+def test_an_offset_that_no_log_can_have_is_no_end() -> None:
+    assert scan_batches(batches(batch(2**63 - 2))) == (2**63 - 1, 3)
+    assert scan_batches(batches(batch(2**63 - 1))) == (-1, -1)
+
+
 def test_old_formats_end_at_their_own_offset() -> None:
     # offset 41, size 14 + 4 + 4, crc, magic 1, attributes, timestamp, key -1, value -1
     message = bytes.fromhex("0000000000000029000000160000000001000000000000000000ffffffffffffffff")

@@ -12,6 +12,7 @@ from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from aiokafka_lead._core.leadership.patience import FREE_RETRIES
 from aiokafka_lead._core.metadata.types import Broker, LeaderHint
+from aiokafka_lead._core.trust import DOUBT_AFTER
 from aiokafka_lead.errors import (
     CorruptBatchError,
     FetchOffsetOutOfRangeError,
@@ -407,8 +408,22 @@ def test_a_log_that_the_broker_finds_corrupt_is_an_error() -> None:
 def test_records_before_the_offset_asked_for_are_not_asked_for_in_a_loop() -> None:
     world = World(T0)
     world.state().move(10)
-    assert world.fetch(data(0, batch(3))).refresh
-    assert world.plan() == []
+    for _ in range(DOUBT_AFTER):
+        assert world.fetch(data(0, batch(3))).refresh
+        assert world.plan() == []
+        world.now += 1
+    with pytest.raises(CorruptBatchError, match="only records before that offset"):
+        world.read()
+
+
+def test_a_success_ends_the_doubt_about_records_before_the_offset() -> None:
+    world = World(T0)
+    world.state().move(10)
+    for _ in range(2 * DOUBT_AFTER):
+        world.fetch(data(0, batch(3)))
+        world.now += 1
+        world.fetch(data(0))
+    assert world.read() == []
 
 
 def test_read_committed_takes_its_lag_and_aborted_transactions_from_the_answer() -> None:

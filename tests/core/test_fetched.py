@@ -141,6 +141,13 @@ def test_aborted_transactions_are_hidden_up_to_their_marker() -> None:
     assert hidden == [True, False, False, True, True, False, True, True, True, True, False]
 
 
+def test_compaction_may_leave_a_marker_without_its_record() -> None:
+    empty = batch(3, [], control=True, transactional=True, producer_id=5, producer_epoch=0, last_offset_delta=0)
+    aborted = AbortedFilter([AbortedTransaction(producer_id=5, first_offset=0)])
+    assert [view.control_type() for view in views(empty)] == [ControlType.UNKNOWN]
+    assert [aborted.hides(view) for view in views(batch(0), empty)] == [False, True]
+
+
 def test_read_committed_goes_on_behind_an_aborted_tail() -> None:
     world = World(T0, read_committed=True)
     aborted = [AbortedTransaction(producer_id=5, first_offset=1)]

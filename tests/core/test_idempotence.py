@@ -9,7 +9,12 @@ import pytest
 from aiokafka_lead._core.producer.batches import ProducerBatch
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.idempotence import sequence_after
-from aiokafka_lead.errors import DeliveryTimeoutError, InvalidRecordError, MessageTooLargeError
+from aiokafka_lead.errors import (
+    DeliveryTimeoutError,
+    InvalidProducerEpochError,
+    InvalidRecordError,
+    MessageTooLargeError,
+)
 from tests.core.producer_sim import ProducerSim, SimRequest
 from tests.simulated.codes import (
     INVALID_PRODUCER_EPOCH,
@@ -219,12 +224,45 @@ def test_epochs_that_are_used_up_need_another_producer_id() -> None:
     assert sim.partitions[0].producers[2000].last_sequence == 0
 
 
-def test_fenced_batch_fails_and_the_next_one_is_accepted() -> None:
+def test_a_broker_with_one_epoch_for_all_partitions_gets_another_producer_id() -> None:
+    """After a restart in one partition, such a broker refuses the former epoch in the others."""
+    sim = sim_with_small_batches(partitions=2)
+    sim.run_until_done([sim.send(b"warm-up", partition=number) for number in range(2)])
+    latest = 0
+
+    def refusal(request: SimRequest, batch: ProducerBatch) -> int | None:
+        nonlocal latest
+        if batch.builder.size_bytes > 1000:
+            return 87
+        if batch.producer_id == 1000:
+            latest = max(latest, batch.producer_epoch)
+        return INVALID_PRODUCER_EPOCH if batch.producer_id == 1000 and batch.producer_epoch < latest else None
+
+    sim.faults.append(refusal)
+    sim.run_until_done([sim.send(b"x" * 1000, partition=0)])
+    sim.run_until_done([sim.send(b"0", partition=0)])
+    assert latest == 1
+    waiting = [sim.send(b"%d" % number, partition=1) for number in range(3)]
+    sim.run(0.5)
+    assert sim.accumulator.identity is not None
+    assert sim.accumulator.identity.producer_id == -1
+    assert not any(delivery.done() for delivery in waiting)
+    sim.accumulator.on_producer_id(2000, 0, sim.now)
+    sim.run_until_done([*waiting, sim.send(b"1", partition=0)])
+    assert [delivery.result().offset for delivery in waiting] == [1, 2, 3]
+    assert sim.partitions[0].log == [b"warm-up", b"0", b"1"]
+    assert sim.partitions[1].log == [b"warm-up", b"0", b"1", b"2"]
+
+
+def test_a_batch_in_doubt_is_not_written_under_another_producer_id() -> None:
     sim = sim_with_small_batches()
     pipelined(sim)
-    sim.faults.append(lambda request, batch: INVALID_PRODUCER_EPOCH if batch.ordinal == 2 else None)
+    codes = [REQUEST_TIMED_OUT, INVALID_PRODUCER_EPOCH]
+    sim.faults.append(lambda request, batch: codes.pop(0) if batch.ordinal == 2 and codes else None)
     fenced, following = one_by_one(sim, [b"0", b"1"])
     sim.run_until_done([fenced, following])
+    with pytest.raises(InvalidProducerEpochError):
+        fenced.result()
     assert sim.partitions[0].log == [b"warm-up", b"1"]
 
 

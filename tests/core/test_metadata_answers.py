@@ -85,11 +85,40 @@ def test_rule_19_another_topic_id_is_accepted_with_a_lower_epoch() -> None:
     assert state.snapshot.topic_names == {ID_B: "t"}
 
 
-def test_rule_19_late_answers_do_not_bring_the_former_topic_back() -> None:
+def replaced() -> MetadataState:
+    """Return the state after the topic was recreated."""
     state = knowing((1, 5))
     feed(state, answer(topic((2, 0), topic_id=ID_B)))
-    feed(state, answer(topic((1, 5), topic_id=ID_A)), now=RETIRED_FOR_S - 1)
-    assert leaders(state) == [(2, 0)]
+    return state
+
+
+def test_rule_19_late_answers_do_not_bring_the_former_topic_back() -> None:
+    """One broker may never hear of the new topic."""
+    state = replaced()
+    for minute in range(60):
+        for _ in range(3):
+            feed(state, answer(topic((1, 5), topic_id=ID_A)), now=60 * minute)
+            feed(state, answer(topic((2, 0), topic_id=ID_B)), now=60 * minute + 1)
+        assert leaders(state) == [(2, 0)]
+
+
+def test_rule_19_the_former_topic_is_back_if_most_answers_describe_it() -> None:
+    """The answer that replaced it came from a broker that lags."""
+    state = replaced()
+    seen: list[tuple[int, int]] = []
+    for number in range(12):
+        told = topic((2, 0), topic_id=ID_B) if number % 3 == 2 else topic((1, 5), topic_id=ID_A)
+        feed(state, answer(told), now=number / 5)
+        seen += leaders(state)
+    assert seen == [(2, 0)] * 6 + [(1, 5)] * 6
+
+
+def test_rule_19_a_tie_brings_the_former_topic_back_late() -> None:
+    state = replaced()
+    for second in range(int(RETIRED_FOR_S)):
+        feed(state, answer(topic((1, 5), topic_id=ID_A)), now=second)
+        assert leaders(state) == [(2, 0)]
+        feed(state, answer(topic((2, 0), topic_id=ID_B)), now=second)
     feed(state, answer(topic((1, 5), topic_id=ID_A)), now=RETIRED_FOR_S)
     assert leaders(state) == [(1, 5)]
 

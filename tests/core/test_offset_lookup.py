@@ -13,6 +13,7 @@ from aiokafka_lead._core.consumer.offset_lookup import (
     read_epoch_ends,
     read_listed_offsets,
 )
+from aiokafka_lead._core.consumer.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from aiokafka_lead._wire import decode, encode
 from aiokafka_lead._wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -26,7 +27,12 @@ from aiokafka_lead._wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from aiokafka_lead.errors import NotLeaderOrFollowerError, TopicAuthorizationFailedError
+from aiokafka_lead.errors import (
+    NotLeaderOrFollowerError,
+    TopicAuthorizationFailedError,
+    UnknownServerError,
+    UnsupportedForMessageFormatError,
+)
 
 from .fetch_world import T0, T1, T2, snapshot
 
@@ -65,15 +71,25 @@ def listed(*rows: tuple[int, int, int]) -> ListOffsetsResponse:
 
 
 def test_listed_offsets() -> None:
-    answer = read_listed_offsets(listed((0, 0, 41), (1, 43, -1), (2, 29, -1)))
+    answer = read_listed_offsets(listed((0, 0, 41), (1, 43, -1), (2, 29, -1)), {})
     assert answer.found == {T0: ListedOffset(41, 9, 2), T1: ListedOffset(-1, -1, -1)}
     assert isinstance(answer.failed[T2], TopicAuthorizationFailedError)
     assert not answer.refresh
 
 
+def test_every_log_has_a_start_and_an_end() -> None:
+    asked = {T0: EARLIEST_TIMESTAMP, T1: LATEST_TIMESTAMP, T2: 1000}
+    answer = read_listed_offsets(listed((0, 0, -1), (1, 43, -1), (2, 0, -1)), asked)
+    assert answer.found == {T2: ListedOffset(-1, 9, 2)}
+    assert {tp: type(error) for tp, error in answer.failed.items()} == {
+        T0: UnknownServerError,
+        T1: UnsupportedForMessageFormatError,
+    }
+
+
 @pytest.mark.parametrize(("code", "refresh"), [(6, True), (3, True), (74, True), (75, False), (78, False), (29, False)])
 def test_stale_metadata_is_recognised(code: int, refresh: bool) -> None:
-    assert read_listed_offsets(listed((0, code, -1))).refresh is refresh
+    assert read_listed_offsets(listed((0, code, -1)), {}).refresh is refresh
 
 
 def test_epoch_ends() -> None:

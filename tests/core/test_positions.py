@@ -10,7 +10,13 @@ from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
 from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, Moved
-from aiokafka_lead.errors import FetchOffsetOutOfRangeError, IllegalStateError, KafkaError, OffsetOutOfRangeError
+from aiokafka_lead.errors import (
+    FetchOffsetOutOfRangeError,
+    IllegalStateError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    UnknownTopicIdError,
+)
 from aiokafka_lead.types import TopicPartition
 
 from .fetch_world import T0, T1, T2, World, batch, data, middle, response, snapshot
@@ -208,6 +214,48 @@ def test_a_topic_made_anew_is_not_read_from_the_old_position_when_memory_is_shor
     assert (state.position, state.fetch_offset, state.fetch_epoch) == (Position(2, 3), BEYOND_ANY_LOG, -1)
     world.fetch(data(0, error=OffsetOutOfRangeError.code), topic_id=UUID(int=8))
     assert (state.state, state.reset_policy) == (FetchState.RESETTING, EARLIEST)
+
+
+def test_a_topic_that_was_not_made_anew_is_read_on() -> None:
+    """A broker that lags has described an older topic."""
+    world = World(T0)
+    world.fetch(data(0, batch(0, [b"v"] * 3)))
+    assert world.read(2) == [0, 1]
+    world.learn(snapshot([(1, 0)], topic_id=UUID(int=8)))
+    assert world.fetch(data(0, error=UnknownTopicIdError.code), topic_id=UUID(int=8)).refresh
+    assert world.read() == [2]
+    world.learn(snapshot())
+    world.now += 1
+    world.fetch(data(0, batch(3)))
+    assert world.read() == [3]
+
+
+def test_what_was_dropped_meanwhile_is_fetched_again() -> None:
+    world = World(T0)
+    world.fetch(data(0, batch(0, [b"v"] * 3)))
+    assert world.read(1) == [0]
+    world.learn(snapshot([(1, 0)], topic_id=UUID(int=8)))
+    world.prefetch.evict(())
+    world.learn(snapshot())
+    assert world.state().fetch_offset == 1
+
+
+def test_a_position_in_the_other_log_does_not_come_back_with_the_former_one() -> None:
+    world = World(T0)
+    world.fetch(data(0, batch(0, [b"v"] * 3)))
+    world.read()
+    world.learn(snapshot([(1, 0)], topic_id=UUID(int=8)))
+    world.state().move(7)
+    world.learn(snapshot())
+    assert world.state().fetch_offset == BEYOND_ANY_LOG
+
+
+def test_a_third_log_has_no_former_position() -> None:
+    world = World(T0)
+    world.state().move(5)
+    for topic_id in 8, 9, 8:
+        world.learn(snapshot([(1, 0)], topic_id=UUID(int=topic_id)))
+        assert world.state().fetch_offset == BEYOND_ANY_LOG
 
 
 def test_a_topic_made_anew_is_said_without_a_reset_policy() -> None:

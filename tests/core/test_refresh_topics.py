@@ -75,22 +75,35 @@ def test_no_stampede_for_an_unknown_topic() -> None:
 def test_a_found_topic_is_looked_up_no_more() -> None:
     wanted = topics()
     wanted.use("a")
-    wanted.wait("a", 1.0)
+    lookup = wanted.wait("a", 1.0)
     wanted.found("a")
     assert wanted.next_due() == math.inf
-    wanted.leave("a")
+    wanted.leave("a", lookup)
     assert "a" in wanted
+
+
+def test_calls_of_an_ended_lookup_do_not_leave_the_next_one() -> None:
+    wanted = topics()
+    first = wanted.wait("a", 1.0)
+    assert wanted.wait("a", 1.0) is first
+    wanted.found("a")
+    wanted.leave("a", first)
+    second = wanted.wait("a", 2.0)
+    wanted.leave("a", first)
+    assert wanted.due(2.0) == ["a"]
+    assert wanted.leave("a", second) == 0
+    assert wanted.next_due() == math.inf
 
 
 def test_an_unknown_topic_is_given_up_with_the_last_who_waits() -> None:
     wanted = topics()
     wanted.use("a")
-    wanted.wait("a", 1.0)
+    lookup = wanted.wait("a", 1.0)
     wanted.wait("a", 1.0)
     wanted.missed("a", 1, 1.0)
-    wanted.leave("a")
+    wanted.leave("a", lookup)
     assert wanted.next_due() < math.inf
-    wanted.leave("a")
+    wanted.leave("a", lookup)
     assert wanted.next_due() == math.inf
     assert "a" not in wanted
 
@@ -99,8 +112,7 @@ def test_an_unknown_topic_that_is_kept_is_looked_for_on() -> None:
     wanted = topics()
     wanted.keep(["a"])
     wanted.look_up("a", 1.0)
-    wanted.wait("a", 1.0)
-    wanted.leave("a")
+    wanted.leave("a", wanted.wait("a", 1.0))
     assert wanted.due(1.0) == ["a"]
     wanted.drop(["a"])
     assert wanted.next_due() == math.inf
@@ -157,12 +169,12 @@ def denied(wanted: TopicsInUse, name: str, since: float) -> list[float]:
 
 def test_a_topic_that_is_denied_again_and_again_is_warned_of_once() -> None:
     wanted = topics()
-    wanted.wait("a", 0.0)
+    lookup = wanted.wait("a", 0.0)
     assert denied(wanted, "a", 0.0) == [1.0]
-    wanted.leave("a")
-    wanted.wait("a", 20.0)
+    wanted.leave("a", lookup)
+    lookup = wanted.wait("a", 20.0)
     assert denied(wanted, "a", 20.0) == []  # nor if it has been forgotten meanwhile
-    wanted.leave("a")
+    wanted.leave("a", lookup)
     wanted.wait("a", 2 * WARN_EVERY_S)
     assert denied(wanted, "a", 2 * WARN_EVERY_S) == [2 * WARN_EVERY_S + 1]
 

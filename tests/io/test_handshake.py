@@ -195,7 +195,7 @@ async def test_a_broker_that_refuses_with_another_error() -> None:
         (b"SSH-2.0-OpenSSH_9.6\r\n", NotKafkaError, "SSH"),
         (b"\x4a\x00\x00\x00\x0a8.0.30\x00", NotKafkaError, "4a 00 00 00"),
         (struct.pack(">i", 5_000_000), NotKafkaError, "bootstrap_servers"),
-        (struct.pack(">i", -2), MalformedMessageError, "-2"),
+        (struct.pack(">i", -2), NotKafkaError, "-2"),
         (struct.pack(">ii", 4, 99), MalformedMessageError, "correlation id 99"),
         (struct.pack(">iihi", 10, 0, 0, 2**31 - 1), MalformedMessageError, "ApiVersionsResponse"),
     ],

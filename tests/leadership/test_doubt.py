@@ -16,7 +16,7 @@ from aiokafka_lead._core.metadata.refresh import WITNESSES
 from aiokafka_lead._core.trust import DOUBT_AFTER
 from aiokafka_lead._wire import decode_response, encode_response
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
-from aiokafka_lead.errors import UnknownServerError
+from aiokafka_lead.errors import ClusterAuthorizationFailedError, UnknownServerError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from ..patience import again_if_late, started
@@ -76,6 +76,50 @@ async def test_rule_33_reads_leave_a_leader_whose_answers_are_of_no_use(cluster:
         isolate(cluster, 1)
         await fill(cluster, 1, first=1)
         assert await next_number(consumer) == 1
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+async def test_a_broker_that_knows_only_the_former_topic_costs_no_record(cluster: EmbeddedCluster, policy: str) -> None:
+    """Nothing is read again, and nothing is skipped."""
+    cluster.freeze_metadata(ALWAYS, broker=3)
+    cluster.delete_topic("t")
+    cluster.create_topic("t", assignments=TOGETHER)
+    topic_id = cluster.topic_id("t")
+    await fill(cluster, 1)
+    servers = f"{cluster.address(1)},{cluster.address(2)}"
+    often: dict[str, Any] = {"auto_offset_reset": policy, "metadata_max_age_ms": 200, **QUICK}
+    async with consumer_of(servers, "t", **often) as consumer:
+        if policy == "earliest":
+            assert await next_number(consumer) == 0
+        held = [cluster.faults.add("Metadata", broker=broker, hold=True) for broker in (1, 2)]
+        metadata = consumer._client.metadata
+        await until(lambda: metadata.snapshot.topic_id("t") != topic_id)
+        for rule in held:
+            rule.remove()
+        await fill(cluster, 1, first=1)
+        assert await next_number(consumer) == 1
+
+
+async def test_whole_answers_that_are_errors_are_a_problem(cluster: EmbeddedCluster) -> None:
+    short: dict[str, Any] = {"auto_offset_reset": "earliest", "request_timeout_ms": 400, "fetch_max_wait_ms": 100}
+    async with (
+        started(Consumer("t", bootstrap_servers=cluster.bootstrap_servers, **short, **QUICK)) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+        rule = cluster.faults.add("Fetch", error_code=UnknownServerError, whole=True)
+        tasks.start_soon(next_number, consumer)
+        await until(lambda: any("no broker has answered a fetch" in each for each in consumer.health().problems))
+        rule.remove()
+        await until(lambda: consumer.health().healthy)
+        await fill(cluster, 1)
+
+
+@SHARED
+async def test_whole_answers_that_no_retry_can_help_are_raised(cluster: EmbeddedCluster, shared: bool) -> None:
+    async with consumer_of(cluster, "t", shared=shared, **QUICK) as consumer:
+        cluster.faults.add("Fetch", error_code=ClusterAuthorizationFailedError, whole=True)
+        with pytest.raises(ClusterAuthorizationFailedError):
+            await next_number(consumer)
 
 
 async def test_rule_33_nobody_is_asked_where_there_is_nobody_else() -> None:

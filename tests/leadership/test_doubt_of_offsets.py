@@ -10,12 +10,14 @@ import pytest
 
 from aiokafka_lead import AdminClient, Consumer, TopicPartition
 from aiokafka_lead._core.trust import DOUBT_AFTER
+from aiokafka_lead._wire.messages.list_offsets import ListOffsetsResponse
 from aiokafka_lead.admin import OffsetSpec
 from aiokafka_lead.errors import UnknownServerError
-from aiokafka_lead.testing import EmbeddedCluster
+from aiokafka_lead.testing import EmbeddedCluster, Fault, RequestRecord
 
+from ..hostile.answers import changed
 from ..patience import again_if_late
-from .support import ALWAYS, NOT_LEADER, consumer_of, fill, next_number, until
+from .support import ALWAYS, NOT_LEADER, assert_spaced, consumer_of, fill, next_number, until
 
 pytestmark = pytest.mark.anyio
 
@@ -111,6 +113,69 @@ async def test_rule_22_a_leader_that_does_not_know_the_epoch_shows_no_loss(clust
         await fill(cluster, 1, first=2)
         assert await next_number(consumer) == 2
         assert rule.struck
+
+
+def without_offset(response: ListOffsetsResponse) -> None:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            partition.offset = -1
+
+
+def without_partition(response: ListOffsetsResponse) -> None:
+    response.topics = []
+
+
+def changing(cluster: EmbeddedCluster, api: str, change: Callable[[Any], None], count: int) -> Fault:
+    """Change the next answers. No two of these requests are in flight at the same time."""
+    requested: list[RequestRecord] = []
+
+    def concerns(record: RequestRecord) -> bool:
+        requested[:] = [record]
+        return True
+
+    return cluster.faults.add(
+        api, when=concerns, count=count, after=True, garbage=lambda answer: changed(requested[0], answer, change)
+    )
+
+
+@pytest.mark.parametrize("change", [without_offset, without_partition])
+@pytest.mark.parametrize(("policy", "expected"), [("earliest", 0), ("latest", 2)])
+async def test_a_start_or_end_that_the_leader_does_not_tell_is_asked_for_again(
+    cluster: EmbeddedCluster, policy: str, expected: int, change: Callable[[Any], None]
+) -> None:
+    """No record is skipped, nothing is raised, and the requests are spaced."""
+    await fill(cluster, 2)
+    async with consumer_of(cluster, auto_offset_reset=policy, **QUICK) as consumer:
+        rule = changing(cluster, "ListOffsets", change, DOUBT_AFTER + 1)
+        consumer.assign([T0])
+        with anyio.fail_after(20):
+            assert await consumer.position(T0) == expected
+        assert rule.struck == DOUBT_AFTER + 1
+        assert_spaced(cluster.requests.select("ListOffsets"), 20, 100)
+
+
+@pytest.mark.parametrize("change", [without_offset, without_partition])
+async def test_queries_ask_again_for_a_start_or_end_that_the_leader_does_not_tell(
+    cluster: EmbeddedCluster, change: Callable[[Any], None]
+) -> None:
+    await fill(cluster, 2)
+    async with consumer_of(cluster, **QUICK) as consumer:
+        for ask, expected in (begins, 0), (ends, 2):
+            rule = changing(cluster, "ListOffsets", change, 2)
+            with anyio.fail_after(20):
+                assert await ask(consumer) == {T0: expected}
+            assert rule.struck == 2
+
+
+async def test_an_administrator_asks_again_for_an_end_that_the_leader_does_not_tell(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 2)
+    async with AdminClient(cluster.bootstrap_servers, **QUICK) as admin:
+        rule = changing(cluster, "ListOffsets", without_offset, 2)
+        with anyio.fail_after(20):
+            found = (await admin.list_offsets({T0: OffsetSpec.LATEST}))[T0]
+        assert found is not None
+        assert found.offset == 2
+        assert rule.struck == 2
 
 
 @again_if_late(20, 200)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import Client, Producer
-from aiokafka_lead.errors import UnknownTopicOrPartitionError
+from aiokafka_lead.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from aiokafka_lead.testing import EmbeddedCluster
 
 pytestmark = pytest.mark.anyio
@@ -83,3 +83,32 @@ async def test_nothing_is_said_of_a_topic_that_is_created(
     async with Producer(cluster.bootstrap_servers) as producer:
         await producer.send_and_wait("nowhere", b"v")
     assert warnings_of(caplog) == []
+
+
+async def test_a_refusal_reaches_a_call_that_asks_again_at_once(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("secret")
+    cluster.faults.add("Metadata", topic="secret", error_code=TopicAuthorizationFailedError)
+
+    async def ask(times: int) -> None:
+        for _ in range(times):
+            with pytest.raises(TopicAuthorizationFailedError):
+                await producer.partitions_for("secret")
+
+    async with Producer(cluster.bootstrap_servers, **OPTIONS) as producer:
+        with anyio.fail_after(SOON_S):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask, 2)
+                tasks.start_soon(ask, 1)
+
+
+@pytest.mark.parametrize("way", ["send", "send_many"])
+async def test_a_partition_that_some_brokers_do_not_know_yet(cluster: EmbeddedCluster, way: str) -> None:
+    async with Producer(cluster.bootstrap_servers, **OPTIONS) as producer:
+        await producer.send_and_wait("events", b"v")
+        cluster.freeze_metadata(2)
+        cluster.add_partitions("events", 4)
+        if way == "send":
+            await producer.send_and_wait("events", b"v", partition=3)
+        else:
+            await (await producer.send_many("events", [b"v"], partition=3))
+    assert len(cluster.records("events", 3)) == 1

@@ -23,6 +23,7 @@ from aiokafka_lead.errors import (
     PolicyViolationError,
     RequestTimedOutError,
     TopicAuthorizationFailedError,
+    UnknownServerError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
@@ -91,6 +92,48 @@ async def test_lost_answers_neither_lose_nor_duplicate(cluster: EmbeddedCluster,
         deliveries = await send_numbers(producer, 20)
         assert [(await delivery).offset for delivery in deliveries] == list(range(1, 21))
     assert values(cluster) == [b"first", *[b"%d" % number for number in range(20)]]
+
+
+def to_another_request(answer: bytes) -> bytes:
+    """Return the answer with a correlation id that no request has."""
+    return answer[:4] + b"\x7f" * 4 + answer[8:]
+
+
+async def test_an_answer_that_cannot_be_read_costs_no_record(cluster: EmbeddedCluster) -> None:
+    """It ends the connection. Records of other partitions wait for the next one."""
+    for partition in range(2):
+        cluster.move_leader("events", partition, to=1)
+    async with quick_producer(cluster, linger_ms=0, reconnect_backoff_ms=10) as producer:
+        for partition in range(2):
+            await producer.send_and_wait("events", b"first", partition=partition)
+        cluster.faults.add("Produce", count=1, garbage=to_another_request)
+        connecting = cluster.faults.add("ApiVersions", broker=1, hold=True)
+        connections = cluster.requests.count("ApiVersions", broker=1)
+        deliveries = [await producer.send("events", b"0", partition=0)]
+        await cluster.wait_for_requests("ApiVersions", broker=1, count=connections + 1)
+        deliveries.append(await producer.send("events", b"1", partition=1))
+        await anyio.wait_all_tasks_blocked()  # the sender has had its turn
+        connecting.remove()
+        assert [(await delivery).offset for delivery in deliveries] == [1, 1]
+
+
+async def test_a_restarted_broker_that_answers_nonsense_at_first_costs_no_record(cluster: EmbeddedCluster) -> None:
+    cluster.move_leader("events", 0, to=1)
+    async with quick_producer(cluster, linger_ms=0, reconnect_backoff_ms=10) as producer:
+        await producer.send_and_wait("events", b"first", partition=0)
+        rule = cluster.faults.add("ApiVersions", broker=1, count=3, garbage=to_another_request)
+        cluster.faults.add("Produce", count=1, disconnect=True)
+        assert (await producer.send_and_wait("events", b"0", partition=0)).offset == 1
+        assert rule.struck == 3
+
+
+async def test_a_broker_that_is_starting_costs_no_record(cluster: EmbeddedCluster) -> None:
+    cluster.move_leader("events", 0, to=2)
+    rule = cluster.faults.add("ApiVersions", broker=2, count=3, error_code=UnknownServerError)
+    options: dict[str, Any] = {"retry_backoff_ms": 10, "reconnect_backoff_ms": 10, "enable_idempotence": False}
+    async with Producer(cluster.address(1), **options) as producer:
+        assert (await producer.send_and_wait("events", b"first", partition=0)).offset == 0
+        assert rule.struck == 3
 
 
 @pytest.mark.parametrize("error", [TopicAuthorizationFailedError, PolicyViolationError, InvalidRecordError])

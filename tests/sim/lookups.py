@@ -74,7 +74,7 @@ class Lookups:
             if error is not None:
                 self._lost(node_id, asked, error)
                 return
-            answer = read_listed_offsets(response)
+            answer = read_listed_offsets(response, timestamps)
             for state in self._current(asked):
                 found = answer.found.get(state.tp)
                 if found is None:

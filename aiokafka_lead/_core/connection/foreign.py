@@ -54,13 +54,13 @@ def frame_length_error(head: bytes, length: int, max_bytes: int) -> KafkaError:
     foreign = recognise(head)
     if foreign is not None:
         return NotKafkaError(foreign)
-    if length < 0:
-        return MalformedMessageError(f"a frame has the length {length}; the stream begins with {_hex(head)}")
     if max_bytes <= HANDSHAKE_MAX_BYTES:
         return NotKafkaError(
             f"the server is not a Kafka broker: its first response has the length {length} and begins with "
             f"{_hex(head)}: check host and port in bootstrap_servers"
         )
+    if length < 0:
+        return MalformedMessageError(f"a frame has the length {length}; the stream begins with {_hex(head)}")
     return FrameTooLargeError(f"a frame of {length} bytes exceeds receive_max_bytes ({max_bytes})")
 
 

@@ -90,9 +90,8 @@ def scan_batches(buffer: memoryview) -> FetchedSpan:
         return FetchedSpan(offset + 1, -1)
     if _OVERHEAD + length < _V2_HEADER:
         return _NOTHING
-    return FetchedSpan(
-        offset + _LAST_OFFSET_DELTA.unpack_from(buffer, last + _LAST_OFFSET_DELTA_AT)[0] + 1, leader_epoch
-    )
+    next_offset = offset + _LAST_OFFSET_DELTA.unpack_from(buffer, last + _LAST_OFFSET_DELTA_AT)[0] + 1
+    return FetchedSpan(next_offset, leader_epoch) if next_offset <= BEYOND_ANY_LOG else _NOTHING
 
 
 STALE = HINT_ERRORS | {
@@ -252,11 +251,15 @@ class AnswerReader:
                 state.read_from_leader()
                 state.back_off(now, asked.leader_epoch, self._retry)
             return
+        records = data.records
+        span = scan_batches(records) if records else _NOTHING
+        if 0 <= span.next_offset <= asked.fetch_offset:
+            self._too_old(state, asked, planned, outcome, snapshot, now)
+            return
         state.patience.succeeded()
         state.failure = None
         state.move_clock.served(planned.node_id, planned.sent_at, self._counters)
         state.validated_epoch = asked.leader_epoch
-        records = data.records
         if data.preferred_read_replica < 0:
             self._followers.served(planned.node_id, state.tp)
         elif not self._follows(state, data.preferred_read_replica, planned, outcome, snapshot, now) and not records:
@@ -266,14 +269,8 @@ class AnswerReader:
         if not records:
             return
         assert isinstance(records, memoryview)  # the codec decodes records to a memoryview
-        span = scan_batches(records)
         if span.next_offset < 0:
             self._unreadable(state, "the response contains no complete batch")
-            return
-        if span.next_offset <= asked.fetch_offset:
-            # There is no data at or after the requested offset. Fetching again immediately would be an endless loop.
-            state.back_off(now, asked.leader_epoch, self._retry)
-            outcome.refresh = True
             return
         aborted = (data.aborted_transactions or ()) if self._options.read_committed else None
         self._counters.count_bytes(state.tp.topic, len(records))
@@ -316,6 +313,33 @@ class AnswerReader:
         self._counters.follower_redirects += 1
         state.read_from(replica, now + self._options.metadata_max_age_s)
         return True
+
+    def _too_old(
+        self,
+        state: PartitionState,
+        asked: PartitionFetch,
+        planned: PlannedFetch,
+        outcome: FetchOutcome,
+        snapshot: ClusterSnapshot,
+        now: float,
+    ) -> None:
+        """Handle records of which all are before the requested offset.
+
+        The offsets in the log may be corrupt, because no checksum covers them. If the leader keeps sending such
+        records, reading cannot continue.
+        """
+        self._leave_follower(state, planned, now)
+        state.back_off(now, asked.leader_epoch, self._retry)
+        outcome.refresh = True
+        if self._is_leaders(state, planned, snapshot) and state.patience.in_doubt(now, self._retry.patience_s):
+            outcome.doubt = True
+            self._unreadable(state, "the leader sends only records before that offset")
+
+    def _leave_follower(self, state: PartitionState, planned: PlannedFetch, now: float) -> None:
+        """Read the partition from its leader. If the broker that was asked is a follower, count its refusal."""
+        if state.preferred_replica == planned.node_id:
+            self._followers.refused(planned.node_id, state.tp, now)
+        state.read_from_leader()
 
     def _unreadable(self, state: PartitionState, why: str) -> None:
         if self._believe(state):
@@ -409,9 +433,7 @@ class AnswerReader:
     ) -> None:
         code = data.error_code
         self._counters.count_error(code)
-        if state.preferred_replica == planned.node_id:
-            self._followers.refused(planned.node_id, state.tp, now)
-        state.read_from_leader()
+        self._leave_follower(state, planned, now)
         leads = self._is_leaders(state, planned, snapshot)
         if code in LEADERS_WORD and not leads:
             state.back_off(now, asked.leader_epoch, self._retry)

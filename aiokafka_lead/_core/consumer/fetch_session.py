@@ -21,7 +21,7 @@ from uuid import UUID
 
 from ..._values import NamedTuple
 from ..._wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from ...errors import FetchSessionIdNotFoundError
+from ...errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError
 from ...types import TopicPartition
 from ..metadata.types import NO_TOPIC_ID
 from .position import PartitionFetch
@@ -36,6 +36,11 @@ FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
 
 FETCH_SESSION_ID_NOT_FOUND = FetchSessionIdNotFoundError.code
+
+SESSION_ERRORS = frozenset(
+    error.code for error in (FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError)
+)
+"""Error codes of whole responses after which a session starts again with all partitions."""
 
 
 def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) -> bool:

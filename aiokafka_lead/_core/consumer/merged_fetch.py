@@ -382,6 +382,11 @@ class MergedFetches:
         self._session.failed()
         return self.give_up(error, now)
 
+    def refused(self, sent: MergedRequest, error: KafkaError, now: float) -> list[Answered]:
+        """Fail the asks of a request that the broker has refused as a whole, and delay the next request."""
+        self._waste(now)
+        return self.failed(sent, error, now)
+
     def _end_asks_for(self, tp: TopicPartition, sent: MergedRequest, error: KafkaError, now: float) -> list[Answered]:
         found = []
         for consumer in self._by_tp.get(tp, ()):

@@ -22,9 +22,10 @@ from ..._wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from ...errors import KafkaError, UnsupportedForMessageFormatError, error_for_code
+from ...errors import KafkaError, UnknownServerError, UnsupportedForMessageFormatError, error_for_code
 from ...types import TopicPartition
 from ..metadata.types import NO_LEADER, ClusterSnapshot
+from .reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 T = TypeVar("T")
 FROM_A_CLIENT = -1
@@ -109,17 +110,25 @@ def list_offsets_request(
     )
 
 
-def read_listed_offsets(response: ListOffsetsResponse) -> LookupAnswer[ListedOffset]:
-    """Read the offsets from a ListOffsets response."""
+def read_listed_offsets(
+    response: ListOffsetsResponse, timestamps: Mapping[TopicPartition, int]
+) -> LookupAnswer[ListedOffset]:
+    """Read the offsets from the response to a ListOffsets request with these ``timestamps``.
+
+    A log always has a start and an end, so a response without them is an error.
+    """
     answer: LookupAnswer[ListedOffset] = LookupAnswer()
     for topic in response.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
-            if partition.error_code == UnsupportedForMessageFormatError.code:
+            by_time = timestamps.get(tp) not in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+            if by_time and partition.error_code == UnsupportedForMessageFormatError.code:
                 # Messages of format 0 have no timestamps to search for. Java handles this in the same way.
                 answer.found[tp] = ListedOffset(-1, -1, -1)
             elif partition.error_code:
                 answer.fail(tp, partition.error_code)
+            elif partition.offset < 0 and not by_time:
+                answer.failed[tp] = UnknownServerError(f"{tp}: the broker's response has no offset")
             else:
                 answer.found[tp] = ListedOffset(partition.offset, partition.timestamp, partition.leader_epoch)
     return answer

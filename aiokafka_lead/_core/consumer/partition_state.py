@@ -110,6 +110,7 @@ class PartitionState:
     """
 
     __slots__ = (
+        "_former",
         "_on_settle",
         "_position",
         "_touch",
@@ -167,6 +168,8 @@ class PartitionState:
         If none is known, the position at which reading began.
         """
         self._position: Position | None = None
+        self._former: Position | None = None
+        """After `log_replaced`: the offset and the epoch of the next fetch from the former log, if it comes back."""
         self._touch = touch
         self._on_settle = on_settle
 
@@ -294,9 +297,12 @@ class PartitionState:
         After `log_replaced`, the position is meaningless, so the next fetch still uses an offset beyond any log.
         """
         position = self._position
-        if position is not None:
-            offset, leader_epoch = position if self.fetch_offset != BEYOND_ANY_LOG else (BEYOND_ANY_LOG, -1)
-            self._fetch_from(FetchEvent.REWIND, offset, leader_epoch)
+        if position is not None and self.log_is_gone:
+            if self._former is not None:
+                self._former = position
+            self._fetch_from(FetchEvent.REWIND, BEYOND_ANY_LOG, -1)
+        elif position is not None:
+            self._fetch_from(FetchEvent.REWIND, *position)
 
     def log_replaced(self) -> None:
         """Handle a recreated topic. No offset or epoch of the old log is valid in the new log.
@@ -305,7 +311,19 @@ class PartitionState:
         out of range, and then ``auto_offset_reset`` decides.
         """
         if self.state in POSITIONED:
+            self._former = None if self.log_is_gone else Position(self.fetch_offset, self.fetch_epoch)
             self._fetch_from(FetchEvent.LOG_REPLACED, BEYOND_ANY_LOG, -1)
+
+    def log_returned(self) -> None:
+        """Undo `log_replaced`: the former log is the right one, and a lagging broker had described another.
+
+        If the position was already set in the other log, handle this as another replacement.
+        """
+        if self.state in POSITIONED and self.log_is_gone and self._former is not None:
+            self.read_ahead = True
+            self._fetch_from(FetchEvent.REWIND, *self._former)
+        else:
+            self.log_replaced()
 
     def _fetch_from(self, event: FetchEvent, offset: int, leader_epoch: int) -> None:
         """Fetch from this offset next. Responses for the former offset are ignored."""

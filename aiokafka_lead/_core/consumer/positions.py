@@ -28,7 +28,9 @@ class Positions:
         self.by_topic: dict[str, list[PartitionState]] = {}
         """The states by topic. Replaced at each change, never modified."""
         self._topic_ids: dict[str, UUID] = {}
-        """Known ids of the topics to which the positions belong."""
+        """The known ids of the topics to which the positions belong."""
+        self._former_ids: dict[str, UUID] = {}
+        """The former id of each recreated topic."""
         self.touched: dict[PartitionState, None] = {}
         """Partitions whose fetches may have to change. The planner removes them.
 
@@ -130,7 +132,9 @@ class Positions:
         self.by_topic = {}
         for tp, state in self._states.items():
             self.by_topic.setdefault(tp.topic, []).append(state)
-        self._topic_ids = {topic: known for topic, known in self._topic_ids.items() if topic in self.by_topic}
+        for ids in self._topic_ids, self._former_ids:
+            for topic in ids.keys() - self.by_topic.keys():
+                del ids[topic]
         if removed:
             self._on_settle()
         return added, removed
@@ -174,10 +178,15 @@ class Positions:
             topic_id = snapshot.topic_id(topic)
             if topic_id == NO_TOPIC_ID:
                 continue
-            if self._topic_ids.setdefault(topic, topic_id) != topic_id:
-                self._topic_ids[topic] = topic_id
+            before = self._topic_ids.setdefault(topic, topic_id)
+            if before != topic_id:
+                returns = self._former_ids.get(topic) == topic_id
+                self._topic_ids[topic], self._former_ids[topic] = topic_id, before
                 for state in states:
-                    state.log_replaced()
+                    if returns:
+                        state.log_returned()
+                    else:
+                        state.log_replaced()
 
     def paused(self) -> frozenset[TopicPartition]:
         """Return the paused partitions."""

@@ -51,9 +51,10 @@ Producer
     18. Code that runs for each record reads an immutable snapshot of the view.
 
 Metadata
-    19. An older epoch does not replace a leader. Another topic id does, even with a lower epoch. Epoch -1 carries no
-        information, and before Metadata 9 epochs are not reliable (KAFKA-9835). If the epoch stays lower, after an
-        unclean recovery, it is accepted after several responses.
+    19. An older epoch does not replace a leader. Another topic id does, even with a lower epoch. A topic's former id
+        is accepted again only if most responses contain it, because a broker may never hear of the new topic. Epoch -1
+        carries no information, and before Metadata 9 epochs are not reliable (KAFKA-9835). If the epoch stays lower,
+        after an unclean recovery, it is accepted after several responses.
     20. A partition whose leader is -1 has no leader, and metadata is refreshed with backoff until it has one. A leader
         that moves away and back counts as not moved.
     21. Refreshes are combined: all requests during a refresh cause at most one more.

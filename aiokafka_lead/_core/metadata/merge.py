@@ -10,6 +10,7 @@ from uuid import UUID
 from ...errors import UnknownTopicOrPartitionError
 from .answer import LEADER_NOT_AVAILABLE, missing_partition
 from .rebootstrap import MetadataCounters
+from .topics import believed
 from .types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, Broker, PartitionMetadata, TopicMetadata
 
 # --- partitions -------------------------------------------------------------------------------------------------------
@@ -172,7 +173,28 @@ MISSING_ANSWERS = 3
 """Number of consecutive responses without a known topic after which the topic counts as deleted."""
 
 RETIRED_FOR_S = 60.0
-"""Seconds for which lagging brokers may still describe a deleted topic after its successor has been seen."""
+"""Seconds for which brokers may disagree about a topic's id before the former id is accepted again.
+
+Usually, one of them lags, and most brokers agree sooner; see `TopicMerger`.
+"""
+
+MAJORITY = 2
+"""Number by which the responses with a topic's former id must exceed the others before that id is accepted again."""
+
+
+class _Contest:
+    """The responses about a topic's id since one with the former id arrived."""
+
+    __slots__ = ("former", "latest", "present", "since")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.latest = since
+        """Time of the latest response with the former id."""
+        self.former = 0
+        """Number of responses with the former id."""
+        self.present = 0
+        """Number of responses with the present id."""
 
 
 MergedTopic: TypeAlias = tuple[TopicMetadata, bool]
@@ -183,25 +205,33 @@ _leader_epoch = attrgetter("leader_epoch")
 
 
 class TopicMerger:
-    """Merges responses about topics. Detects topics that have been deleted or recreated."""
+    """Merges responses about topics. Recognises topics that were deleted or recreated.
+
+    A response with an unknown id is believed at once. But topic ids are never used again, so a response with the former
+    id comes from a broker that lags, or the last change of the id did. Nothing else shows which id is older. The former
+    id is therefore accepted again only if most responses contain it.
+    """
 
     def __init__(self, epochs: LeaderEpochs) -> None:
         self._epochs = epochs
         self._missing: dict[str, int] = {}
         """Number of consecutive responses without each known topic."""
-        self._retired: dict[str, tuple[UUID, float]] = {}
-        """Each topic's former id, and the time until which responses about that id count as late."""
+        self._retired: dict[str, UUID] = {}
+        """Each topic's former id."""
+        self._contests: dict[str, _Contest] = {}
 
     def forget(self, name: str) -> None:
         """Drop all state of a topic that is no longer used."""
         self._missing.pop(name, None)
         self._retired.pop(name, None)
+        self._contests.pop(name, None)
         self._epochs.forget(name)
 
     def forget_all(self) -> None:
         """Drop all state, because it is meaningless in another cluster."""
         self._missing.clear()
         self._retired.clear()
+        self._contests.clear()
         self._epochs.forget_all()
 
     def missing(self, known: TopicMetadata) -> MergedTopic:
@@ -220,7 +250,7 @@ class TopicMerger:
     def is_plain(self, known: TopicMetadata | None, answered: TopicMetadata) -> bool:
         """Return True if merging this response would not change this object. The merge may then be repeated."""
         name = answered.name
-        if answered.error_code or name in self._missing or self._epochs.watched(name):
+        if answered.error_code or name in self._missing or name in self._contests or self._epochs.watched(name):
             return False
         if known is None:
             return name not in self._retired
@@ -241,6 +271,7 @@ class TopicMerger:
         if (
             (known is answered or (known is None and name not in self._retired))
             and not answered.error_code
+            and name not in self._contests
             and not self._epochs.watched(name)
         ):
             # By far the most frequent case with thousands of topics: the topic is new, or unchanged.
@@ -257,14 +288,16 @@ class TopicMerger:
         if topic_id is NO_TOPIC_ID:
             topic_id = known.topic_id
         elif topic_id is not known.topic_id and topic_id != known.topic_id:
-            retired_id, until = self._retired.get(name, (NO_TOPIC_ID, now))
-            if topic_id == retired_id and now < until:
+            if topic_id == self._retired.get(name) and not self._returns(name, now):
                 return known, False
+            self._contests.pop(name, None)
             if known.topic_id is not NO_TOPIC_ID:
-                # A new topic of the same name, whose epochs start again.
-                self._retired[name] = (known.topic_id, now + RETIRED_FOR_S)
+                # A new topic of the same name. Its epochs start again.
+                self._retired[name] = known.topic_id
                 self._epochs.forget(name)
                 before = ()
+        elif name in self._contests:
+            self._contests[name].present += 1
         partitions, complete = self._merge_partitions(name, before, answered.partitions, nodes, now)
         if (
             partitions is known.partitions
@@ -276,6 +309,17 @@ class TopicMerger:
         if partitions is answered.partitions and topic_id is answered.topic_id:
             return answered, complete
         return TopicMetadata(name, topic_id, answered.is_internal, partitions), complete
+
+    def _returns(self, name: str, now: float) -> bool:
+        """Count a response with the topic's former id. Return True if that id should be accepted again."""
+        contest = self._contests.get(name)
+        if contest is None or now - contest.latest > REWIND_AFTER_S:
+            contest = self._contests[name] = _Contest(now)
+        contest.latest = now
+        contest.former += 1
+        lasts_s = now - contest.since
+        prevails = contest.former >= contest.present + MAJORITY and believed(contest.former, lasts_s)
+        return prevails or lasts_s >= RETIRED_FOR_S
 
     def _merge_partitions(
         self,

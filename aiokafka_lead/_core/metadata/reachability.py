@@ -13,14 +13,7 @@ from enum import Enum
 from typing import Any
 
 from ..._options.addresses import Addresses, Search
-from ...errors import (
-    IllegalSaslStateError,
-    KafkaError,
-    MisroutedConnectionError,
-    SaslAuthenticationFailedError,
-    SslAuthenticationError,
-    UnsupportedSaslMechanismError,
-)
+from ...errors import KafkaError, MisroutedConnectionError, SaslAuthenticationFailedError
 from ...errors.base import without_frames
 from ..backoff import Backoff
 from ..chance import random
@@ -37,9 +30,6 @@ LOOKED_FURTHER = 1 / 8
 
 It limits new connections to 60 per hour.
 """
-
-_LISTENER_REFUSES = (IllegalSaslStateError, SslAuthenticationError, UnsupportedSaslMechanismError)
-"""Refusals that may be caused by the configuration of a single broker."""
 
 
 class NodeState(Enum):
@@ -71,7 +61,7 @@ class _Failures:
         """
         self.retry_at = 0.0
         self.refused_since: float | None = None
-        """Time since which a login that worked before has been refused, without any other failure in between."""
+        """Time since which an address or login that used to work has been refused, without any other failure since."""
 
 
 class Reachability:
@@ -93,7 +83,7 @@ class Reachability:
     ) -> None:
         """Start without failures.
 
-        The refusal of a login that worked before becomes final after ``refused_login_ms``.
+        If an address or login that used to work is refused, that becomes final after ``refused_login_ms``.
         """
         self._backoff = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms, rng)
         self._setup_timeout = Backoff(setup_timeout_ms, setup_timeout_max_ms, rng)
@@ -113,7 +103,7 @@ class Reachability:
     def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
         """Record that an attempt failed before the connection was ready.
 
-        If the error is the refusal of a login that worked before, mark it as retriable. See `final_error`.
+        If the address or the login used to work, mark a refusal as retriable; see `final_error`.
         """
         self._note(endpoint, now, error, in_setup=True)
 
@@ -244,10 +234,10 @@ class Reachability:
     def final_error(self, endpoint: Endpoint) -> KafkaError | None:
         """Return the last error if waiting cannot help, otherwise None.
 
-        Two kinds of refusal are never final: the refusal of a login that some broker has accepted before, and of TLS by
-        a broker to which the client was connected before. A broker that has just started may not have loaded its users
-        yet. Operations with a deadline may retry until then. For operations without a deadline, ``error.retriable``
-        becomes False after ``refused_login_ms``.
+        Two kinds of refusal are never final here: of a login that some broker has accepted before, and any other
+        refusal by a broker to which the client was connected before. A broker that has just started may not have loaded
+        its users yet. Operations with a deadline may retry until then. For all others, ``error.retriable`` becomes
+        False after ``refused_login_ms``.
         """
         failures = self._failures.get(endpoint)
         if failures is None or failures.error.retriable or failures.refused_since is not None:
@@ -267,11 +257,11 @@ class Reachability:
         return max(self._setup_timeout_min_s, self._setup_timeout.delay_s(failures.setup_count + 1))
 
     def _has_worked(self, endpoint: Endpoint, refusal: KafkaError) -> bool:
-        """Return True if this login or TLS handshake has succeeded before."""
+        """Return True if this login has succeeded before or, for any other refusal, if this address has worked."""
         if isinstance(refusal, SaslAuthenticationFailedError):
             return self._logged_in
         addresses = self._addresses.get(endpoint)
-        return isinstance(refusal, _LISTENER_REFUSES) and addresses is not None and addresses.successes > 0
+        return not refusal.retriable and addresses is not None and addresses.successes > 0
 
     def _note(self, endpoint: Endpoint, now: float, error: KafkaError, *, in_setup: bool) -> None:
         known = self._failures.pop(endpoint, None)

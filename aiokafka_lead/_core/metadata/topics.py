@@ -125,18 +125,21 @@ class TopicsInUse:
         if name not in self._lookups:
             self._lookups[name] = _Lookup(now)
 
-    def wait(self, name: str, now: float) -> None:
-        """Record that a call is waiting for this unknown topic."""
+    def wait(self, name: str, now: float) -> object:
+        """Record that a call is waiting for this unknown topic. Return the look-up, for `leave`."""
         self.look_up(name, now)
-        self._lookups[name].waiters += 1
+        lookup = self._lookups[name]
+        lookup.waiters += 1
+        return lookup
 
-    def leave(self, name: str) -> int:
-        """Record that a call has stopped waiting. Return the number of calls that are still waiting.
+    def leave(self, name: str, waited_for: object) -> int:
+        """Record that a call has stopped waiting for a look-up. Return the number of calls that still wait for it.
 
-        A missing topic that no other user needs is not looked up again.
+        A missing topic that no other user needs is not looked up again. If the look-up has ended, there may already be
+        another one, for which other calls wait.
         """
         lookup = self._lookups.get(name)
-        if lookup is None:
+        if lookup is None or lookup is not waited_for:
             return 0
         lookup.waiters -= 1
         if lookup.waiters == 0 and name not in self._kept:

@@ -12,6 +12,7 @@ from ...errors import (
     CorruptRecordError,
     DeliveryTimeoutError,
     DuplicateSequenceNumberError,
+    InvalidProducerEpochError,
     KafkaError,
     MessageTooLargeError,
     NotEnoughReplicasError,
@@ -105,7 +106,9 @@ class BatchAnswers:
             self._split(batch)
         else:
             out_of_line = self._idempotent and isinstance(error, _OUT_OF_LINE)
-            retriable = error.retriable or out_of_line or self._may_pass(batch, error)
+            retriable = (
+                error.retriable or out_of_line or self._is_outdated(batch, error) or self._may_pass(batch, error)
+            )
             if _may_be_appended(error):
                 batch.in_doubt = True
             if out_of_line and queue.batches[0] is batch:
@@ -120,6 +123,15 @@ class BatchAnswers:
             else:
                 self._requeue(batch, node_id, error, now, out_of_line, log_start_offset, tells_leaders)
         self._go_on(queue, now)
+
+    def _is_outdated(self, batch: ProducerBatch, error: KafkaError) -> bool:
+        """Return True if another producer id will help after INVALID_PRODUCER_EPOCH.
+
+        No other producer has the same id, unless there are transactions, so the records may be sent again. But the
+        broker has not looked for duplicates, so an earlier attempt may be in the log if the batch is in doubt.
+        """
+        fenced = self._idempotent and isinstance(error, InvalidProducerEpochError)
+        return fenced and self._transactional is None and not batch.in_doubt
 
     def _may_pass(self, batch: ProducerBatch, error: KafkaError) -> bool:
         """Return True if UNKNOWN_SERVER_ERROR should be retried. Only an idempotent producer does this.
@@ -219,7 +231,9 @@ class BatchAnswers:
     ) -> None:
         queue = batch.queue
         self._sequencing.refused(batch)
-        if out_of_line:
+        if isinstance(error, InvalidProducerEpochError):
+            self._sequencing.outdated(batch)
+        elif out_of_line:
             if queue.batches[0] is not batch or batch.stranded:
                 batch.patience.failed_for_another(now)
                 return
@@ -362,9 +376,10 @@ class BatchAnswers:
     def _go_on(self, queue: PartitionQueue, now: float) -> None:
         """Restart the partition's sequence numbers if its change requires that, and schedule its next batch."""
         if self._sequencing.restart_if_due(queue):
+            how = "another producer id" if queue.producer_id < 0 else f"producer epoch {queue.producer_epoch}"
             self._log.info(
-                "%s-%d: sequence numbers restart with producer epoch %d",
-                queue.topic.name, queue.partition, queue.producer_epoch, extra=_fields(queue),
+                "%s-%d: sequence numbers restart with %s",
+                queue.topic.name, queue.partition, how, extra=_fields(queue),
             )  # fmt: skip
         self._schedule.evaluate(queue, now)
         if self._transactional is not None:

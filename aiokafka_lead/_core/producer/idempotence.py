@@ -72,6 +72,9 @@ class Sequencing:
     def rejected(self, batch: ProducerBatch) -> None:
         """Record that the first batch was refused because of its sequence number, so it is not in the log."""
 
+    def outdated(self, batch: ProducerBatch) -> None:
+        """Record that the batch was refused because of its producer epoch, so it is not in the log."""
+
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         """Record that the batch, which is still queued, will not be sent again.
 
@@ -178,6 +181,12 @@ class IdempotentSequencing(Sequencing):
     def rejected(self, batch: ProducerBatch) -> None:
         batch.stranded = True
         self._strand_behind(batch)
+
+    def outdated(self, batch: ProducerBatch) -> None:
+        # The broker keeps one epoch for each producer, and another partition has used a later one, or it accepts only
+        # epochs that a broker has assigned. Any broker accepts another producer id.
+        batch.queue.producer_epoch = EPOCH_MAX
+        self.rejected(batch)
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         queue = batch.queue

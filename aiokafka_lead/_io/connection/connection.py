@@ -19,7 +19,7 @@ from ...errors import FrameTooLargeError, KafkaConnectionError, KafkaError, Requ
 from ...errors.base import own_copy, without_frames
 from ..deadline import Deadline
 from ..loop import Signal, Waiter
-from .failures import in_flight_error, with_broker
+from .failures import end_error, in_flight_error, with_broker
 from .settings import ConnectionSettings
 from .transport import Transport
 from .turns import TurnQueue
@@ -292,6 +292,9 @@ class Connection:
         """
         if self.closed_by is not None:
             return
+        was_ready = self.stage == "ready"
+        if was_ready:
+            error = end_error(error, self.label)
         self.closed_by = without_frames(error)  # it may contain the frame that could not be read
         self.ready = False
         if self._transport is not None:
@@ -302,7 +305,7 @@ class Connection:
             if culprit is not None and entry is culprit[0]:
                 self._finish(entry.on_done, None, culprit[1])
             else:
-                failure = in_flight_error(entry, error, self.label, ready=self.stage == "ready")
+                failure = in_flight_error(entry, error, self.label, ready=was_ready)
                 self._finish(entry.on_done, None, failure)
         while self._unsent:
             not_sent = KafkaConnectionError(f"not sent: {error.message}", broker=self.label)

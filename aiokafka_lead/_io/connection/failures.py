@@ -18,18 +18,24 @@ def timeout_kind(stage: str | None) -> type[KafkaConnectionError]:
     return UnresolvedHostError if stage == RESOLVING else KafkaConnectionError
 
 
+def end_error(error: KafkaError, label: str) -> KafkaError:
+    """Return the error of a ready connection that has ended.
+
+    Invalid bytes end only this connection. The next one may work, so a retry may help.
+    """
+    if isinstance(error, MalformedMessageError):
+        return _caused_by(error, KafkaConnectionError(error.message, broker=label))
+    return error
+
+
 def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bool) -> KafkaError:
     """Return the error for a request whose connection has ended. The request may have been executed.
 
     ``ready`` is True if the connection was set up.
     """
-    text = f"{entry.request_class.NAME} was in flight: {error.message}"
-    if isinstance(error, MalformedMessageError) and ready:
-        failure: KafkaError = KafkaConnectionError(text, broker=label)
-    elif isinstance(error, KafkaConnectionError):
-        failure = type(error)(text, broker=label)
-    else:
+    if not isinstance(error, KafkaConnectionError):
         return own_copy(error)
+    failure = type(error)(f"{entry.request_class.NAME} was in flight: {error.message}", broker=label)
     if ready:
         failure.api = entry.request_class.NAME
     return _caused_by(error, failure)

@@ -18,6 +18,7 @@ from ...errors import (
     KafkaError,
     MisroutedConnectionError,
     RebootstrapRequiredError,
+    UnknownServerError,
     UnsupportedVersionError,
     raise_for_code,
 )
@@ -151,7 +152,12 @@ async def _negotiate(
         broker, cluster = request.node_id, request.cluster_id
         text = f"the address leads to another broker than {broker}, or to another cluster than {cluster}"
         raise MisroutedConnectionError(text, broker=connection.label)
-    raise_for_code(response.error_code, "the broker refused ApiVersions", connection.label)
+    text = "the broker refused ApiVersions"
+    try:
+        raise_for_code(response.error_code, text, connection.label)
+    except UnknownServerError as error:
+        # The broker may still be starting, so the client connects again, as Java does.
+        raise KafkaConnectionError(f"{text}: {type(error)().message}", broker=connection.label) from error
     return ApiVersions.from_response(response), version
 
 

@@ -15,7 +15,13 @@ import anyio
 from ..._core.backoff import Backoff
 from ..._core.consumer.fetch_answer import AnswerReader
 from ..._core.consumer.fetch_plan import FetchPlanner, PlannedFetch
-from ..._core.consumer.fetch_session import FetchOptions, SessionRequest, fetch_request, wait_beside_ms
+from ..._core.consumer.fetch_session import (
+    SESSION_ERRORS,
+    FetchOptions,
+    SessionRequest,
+    fetch_request,
+    wait_beside_ms,
+)
 from ..._core.consumer.followers import Followers
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
@@ -25,7 +31,14 @@ from ..._core.metadata.types import ClusterSnapshot, Moved
 from ..._core.trust import Trust, patience_of
 from ..._options.logs import client_log
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
-from ...errors import FetchSessionTopicIdError, FrameTooLargeError, KafkaConnectionError, KafkaError
+from ...errors import (
+    FetchSessionTopicIdError,
+    FrameTooLargeError,
+    KafkaConnectionError,
+    KafkaError,
+    UnknownServerError,
+    error_for_code,
+)
 from ..client import Client
 from ..connection.connection import Connection
 from ..connection.settings import Lane
@@ -325,8 +338,6 @@ class Fetcher:
     def _report_refusal(self, node_id: int) -> None:
         """Report a broker's connection error to the application if a retry cannot help."""
         error = self._client.brokers.last_error(node_id)
-        if isinstance(error, FrameTooLargeError) and self._client.brokers.ready_since(node_id, 0.0):
-            return  # it concerns a single partition
         if error is not None and not error.retriable:
             self._prefetch.report((type(error), node_id), error)
 
@@ -349,7 +360,10 @@ class Fetcher:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def _done(self, planned: PlannedFetch, response: FetchResponse | None, error: KafkaError | None) -> None:
-        """Handle the end of a request. The connection calls this."""
+        """Handle the end of a request. Called by the connection."""
+        if response is not None and response.error_code and response.error_code not in SESSION_ERRORS:
+            error = error_for_code(response.error_code)()
+            response = None
         if response is None:
             self._failed(planned, error)
         else:
@@ -411,8 +425,11 @@ class Fetcher:
             metadata.request_update(doubted(planned.node_id))
 
     def _refused(self, node_id: int, error: KafkaError) -> None:
-        """Handle an error of the broker: back off, and report the error if a retry cannot help."""
-        if not error.retriable:
+        """Handle an error of the broker: back off and, if a retry cannot help, report the error.
+
+        UNKNOWN_SERVER_ERROR is not reported, because another broker may be the leader by now.
+        """
+        if not error.retriable and not isinstance(error, UnknownServerError):
             self._prefetch.report((type(error), node_id), error)
         self._no_use(node_id, time.monotonic(), wait=True)
 

@@ -10,13 +10,13 @@ import anyio.lowlevel
 
 from ..._core.backoff import Backoff
 from ..._core.consumer.fetch_plan import PlannedFetch
-from ..._core.consumer.fetch_session import FetchOptions, SessionRequest, fetch_request
+from ..._core.consumer.fetch_session import SESSION_ERRORS, FetchOptions, SessionRequest, fetch_request
 from ..._core.consumer.merged_ask import Answered, MergedRequest, take_hints
 from ..._core.consumer.merged_fetch import MergedFetches
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.refresh import doubted, refused
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
-from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError
+from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError, error_for_code
 from ...errors.base import own_copy
 from ..client import Client
 from ..connection.brokers import FRAME_OVERHEAD_BYTES
@@ -254,18 +254,20 @@ class _Merger:
         error: KafkaError | None,
     ) -> None:
         """Handle the end of a request. Called by the connection."""
+        now = time.monotonic()
         if response is None:
-            self._tell(fetches.failed(sent, error or KafkaConnectionError("no answer"), time.monotonic()))
+            self._tell(fetches.failed(sent, error or KafkaConnectionError("no answer"), now))
+        elif response.error_code and response.error_code not in SESSION_ERRORS:
+            self._tell(fetches.refused(sent, error_for_code(response.error_code)(), now))
         else:
             if response.error_code == FetchSessionTopicIdError.code:
                 self._parent.metadata.request_update(refused(node_id))
             hints = take_hints(sent, response)
             if hints:
                 self._parent.metadata.offer_hints(hints)
-            now = time.monotonic()
             self._tell(fetches.answered(sent, response, now))
-            if fetches.in_doubt(now):
-                self._parent.metadata.request_update(doubted(node_id))
+        if response is not None and fetches.in_doubt(now):
+            self._parent.metadata.request_update(doubted(node_id))
         self._wake.set()
 
     def _tell(self, answered: Iterable[Answered]) -> None:

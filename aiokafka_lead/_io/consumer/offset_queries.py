@@ -39,7 +39,7 @@ async def list_offsets(
         read_committed=read_committed,
         timeout_ms=int(client.config.request_timeout_ms),
     )
-    return read_listed_offsets(await client.request(node_id, request, lane=client.lookup_lane))
+    return read_listed_offsets(await client.request(node_id, request, lane=client.lookup_lane), timestamps)
 
 
 class OffsetQueries:

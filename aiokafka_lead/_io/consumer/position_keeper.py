@@ -180,7 +180,7 @@ class PositionKeeper:
         self._refresh(answer, node_id)
 
     def _unanswered(self, state: PartitionState, answer: LookupAnswer[Any], node_id: int) -> None:
-        error = answer.failed.get(state.tp, KafkaError(f"the broker's response lacks {state.tp}"))
+        error = answer.failed.get(state.tp) or UnknownServerError(f"the broker's response lacks {state.tp}")
         self._failed(state, error, node_id)
 
     def _refresh(self, answer: LookupAnswer[Any], node_id: int) -> None:

@@ -193,7 +193,7 @@ class TopicLookups:
         waiter = self._waiters.get(name)
         if waiter is None:
             waiter = self._waiters[name] = Waiter()
-        self._topics.wait(name, time.monotonic())
+        lookup = self._topics.wait(name, time.monotonic())
         self._wake()
         lookups = self._topics.lookups(name)
         try:
@@ -201,7 +201,7 @@ class TopicLookups:
         except TimeoutError:
             raise explain(name, self._topics.lookups(name) - lookups) from None
         finally:
-            if self._topics.leave(name) == 0 and self._waiters.get(name) is waiter:
+            if self._topics.leave(name, lookup) == 0 and self._waiters.get(name) is waiter:
                 del self._waiters[name]
 
     def answered(self, names: Iterable[str], snapshot: ClusterSnapshot, node_id: int, now: float) -> None:

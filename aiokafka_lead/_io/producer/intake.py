@@ -9,11 +9,13 @@ This code runs for each record. If a compiler is available, it is compiled throu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import anyio.lowlevel
 
+from ..._core.metadata.topics import believed
 from ..._core.producer.batches import Record, TopicBuffer
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.producer.record import check_headers, to_bytes
@@ -454,21 +456,27 @@ class Intake:
                 self._accumulator.memory.release(claim)
 
     async def _find(self, record: Record, admission: Admission, deadline: Deadline) -> TopicBuffer:
-        """Wait until the record's topic and partition are known. Return the topic's buffer."""
-        looked = False
+        """Wait until the record's topic and partition are known. Return the topic's buffer.
+
+        A partition that was just created is unknown to some brokers. It does not exist if several responses agree.
+        """
+        began_at = math.inf
+        answers_before = 0
         while True:
+            now = clock.monotonic_s()
             buffer = self._accumulator.topic(record.topic)
             if buffer is None:
                 await self._metadata.topic(record.topic, deadline.left_ms())
             elif record.partition < buffer.count:
                 return buffer
-            elif not looked:
-                looked = True
-                await self._look_for_more_partitions(deadline)
-            else:
+            elif deadline.passed or believed(self._metadata.full_answers - answers_before, now - began_at):
                 raise ConfigError(
                     f"partition must be from 0 to {buffer.count - 1} in topic {record.topic!r}, not {record.partition}"
                 )
+            else:
+                if began_at == math.inf:
+                    began_at, answers_before = now, self._metadata.full_answers
+                await self._look_for_more_partitions(deadline)
             admission.check()
 
     async def _look_for_more_partitions(self, deadline: Deadline) -> None:

@@ -355,10 +355,9 @@ class OffsetCalls(TopicCalls, PartitionCalls):
     async def _existing(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        found = await self._list_offsets(dict.fromkeys(partitions, spec), False, deadline)
-        return successes(
-            {where: each or KafkaError(f"{where}: the leader has returned no offset") for where, each in found.items()}
-        )
+        """Return the start or end of each partition, of which `list_offsets` never returns None."""
+        found = successes(await self._list_offsets(dict.fromkeys(partitions, spec), False, deadline))
+        return {where: each for where, each in found.items() if each is not None}
 
 
 async def _fetch_once(

@@ -216,8 +216,7 @@ class EmbeddedCluster(ClusterControls):
         failures: list[Exception] = self._engine.failures
         if self._running is not None:
             self._leaving.set()
-            with anyio.CancelScope(shield=True):
-                await self._running.wait()
+            await self._running.wait()
             if self._running.error is not None:
                 failures = [*failures, self._running.error]
         if error is None and failures:

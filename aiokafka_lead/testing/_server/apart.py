@@ -44,11 +44,21 @@ class Apart:
             self._ended.set()
 
     async def wait(self) -> None:
-        """Wait for the end of the function."""
-        await self._ended.wait()
+        """Wait for the end of the function, even if the caller is cancelled in the meantime.
+
+        On asyncio, a shield does not stop ``Task.cancel``, so the wait is repeated.
+        """
+        cancelled: BaseException | None = None
+        while not self._ended.is_set():
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self._ended.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
 
     async def end(self) -> None:
         """Cancel the function, and wait for its end."""
         self._scope.cancel()
-        with anyio.CancelScope(shield=True):
-            await self._ended.wait()
+        await self.wait()

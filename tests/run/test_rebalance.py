@@ -142,8 +142,7 @@ async def test_who_is_put_out_while_a_handler_holds_up_a_rebalance_gives_up_ever
         async def on_partitions_lost(self, partitions: Any) -> None:
             lost.set()
 
-    options: dict[str, Any] = {"client_id": "first"}
-    first = member(cluster, protocol, **options)
+    first, second = (member(cluster, protocol, client_id=name) for name in ("first", "second"))
     first.subscribe(["events"], listener=Listener())
 
     async def handle(record: Record) -> None:
@@ -155,8 +154,6 @@ async def test_who_is_put_out_while_a_handler_holds_up_a_rebalance_gives_up_ever
         with anyio.fail_after(WITHIN_S):
             while len(stuck) < 3:
                 await cluster.wait_for_requests("Fetch", count=cluster.requests.count("Fetch") + 1)
-        options["client_id"] = "second"
-        second = member(cluster, protocol, **options)
         await second.start(wait=False)
         api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
         await cluster.wait_for_requests(api, count=cluster.requests.count(api) + 10)

@@ -138,7 +138,7 @@ def record(checkout: Path) -> None:
     """Run the tests in the copy, and write the coverage by test and the durations of tests."""
     import coverage
 
-    measured = coverage.Coverage(str(checkout / ".coverage"), source=[str(checkout / PACKAGE)])
+    measured = coverage.Coverage(str(checkout / ".coverage"), source=[str(checkout / PACKAGE)], config_file=False)
     measured.start()
     recorder = Recorder(measured, checkout / "durations.json")
     pytest.main(["-q", "--suite=test", "--timeout=900", *JUDGES], plugins=[recorder])

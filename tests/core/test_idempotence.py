@@ -125,6 +125,25 @@ def test_only_the_first_in_line_decides_that_there_is_a_gap() -> None:
     assert sim.partitions[0].producers[1000].epoch == 1
 
 
+def test_a_batch_in_doubt_behind_a_gap_is_written_under_a_new_epoch() -> None:
+    sim = sim_with_small_batches()
+    pipelined(sim)
+    attempts = []
+
+    def forget_the_producer(request: SimRequest, batch: ProducerBatch) -> int | None:
+        attempts.append(batch)
+        if len(attempts) > 1:
+            return None
+        sim.partitions[0].producers[1000].last_sequence = -1
+        sim.partitions[0].producers[1000].recent.clear()
+        return REQUEST_TIMED_OUT
+
+    sim.faults.append(forget_the_producer)
+    sim.run_until_done(one_by_one(sim, [b"0"]))
+    assert sim.partitions[0].log == [b"warm-up", b"0"]
+    assert restarts(sim) == 1
+
+
 def test_lasting_error_makes_those_behind_start_over() -> None:
     sim = sim_with_small_batches()
     pipelined(sim)

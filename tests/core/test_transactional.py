@@ -81,12 +81,14 @@ def test_before_kip_890_a_batch_waits_until_the_coordinator_knows_its_partition(
 def test_with_kip_890_brokers_get_first_requests_one_after_the_other() -> None:
     """Broker 0 leads partitions 0 and 2, broker 1 leads 1 and 3."""
     sim = TransactionalSim(v2=True)
+    began_at = sim.now
     deliveries = [sim.send(b"a", partition=0)]
     sim.run(0.0005)
     deliveries += sim.each()
     sim.run(0.0005)
     assert sim.requests() == [(0, [0])], "all others wait for the answer about partition 0"
     sim.run_until_done(deliveries)
+    assert sim.now < began_at + TOUCHES_APART_S, "a response lets the next one go"
     first, *others = sim.requests()
     assert first == (0, [0])
     assert sorted((node_id, sorted(partitions)) for node_id, partitions in others) == [(0, [0, 2]), (1, [1, 3])]

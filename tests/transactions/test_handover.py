@@ -37,12 +37,15 @@ async def commit(cluster: EmbeddedCluster, *transactions: OpenTransaction) -> li
     return [found[transaction.transactional_id].outcome for transaction in transactions]
 
 
-async def test_a_worker_that_has_ended_leaves_its_transaction_open(cluster: EmbeddedCluster) -> None:
+async def test_a_worker_that_has_ended_leaves_its_transaction_open(
+    cluster: EmbeddedCluster, transaction_version: int
+) -> None:
     transaction = await opened(cluster)
     view = cluster.transactions.view(ID)
     assert view is not None
     assert (view.state, view.producer_id, view.epoch) == ("Ongoing", transaction.producer_id, transaction.epoch)
     assert len(view.partitions) == 3
+    assert transaction.version == transaction_version
     assert await commit(cluster, transaction) == [Outcome.COMMITTED]
     assert await committed(cluster) == {0: [b"x"], 1: [b"x"], 2: [b"x"]}
 

@@ -61,6 +61,7 @@ class Group:
         interval_s: float = INTERVAL_S,
         *,
         reconnected: bool = False,
+        member_id: str | None = None,
     ) -> None:
         target = None
         if assignment is not None:
@@ -71,7 +72,7 @@ class Group:
                 ]
             )
         response = ConsumerGroupHeartbeatResponse(
-            member_id=request.member_id,
+            member_id=request.member_id if member_id is None else member_id,
             member_epoch=epoch,
             heartbeat_interval_ms=int(interval_s * 1000),
             assignment=target,

@@ -59,6 +59,15 @@ def test_joining_tells_everything() -> None:
     assert group.member.step(group.now) == Wait(None)
 
 
+@pytest.mark.parametrize(("answered", "expected"), [("assigned by the broker", "assigned by the broker"), ("", "own")])
+def test_a_coordinator_may_assign_the_member_s_id(answered: str, expected: str) -> None:
+    group = Group()
+    group.member.member_id = "own"
+    group.answer(group.beat(), 1, {}, member_id=answered)
+    group.now += INTERVAL_S
+    assert group.beat().member_id == expected
+
+
 def test_without_news_a_heartbeat_tells_nothing() -> None:
     group = Group()
     group.assigned(0, 1)

@@ -162,14 +162,17 @@ class _Relaying:
 async def _tasks() -> AsyncIterator[Callable[[Callable[[], Awaitable[None]], str], None]]:
     """Provide a function that runs another function in a separate task. The end of the block waits for all tasks.
 
-    After an error in the block, the tasks are cancelled first. This is not a task group, which must be left in the task
-    that has entered it. A lifespan that is used in an async fixture of pytest-asyncio begins and ends in two tasks.
+    It raises their first error. After an error in the block, the tasks are cancelled first. This is not a task group,
+    which must be left in the task that has entered it. A lifespan that is used in an async fixture of pytest-asyncio
+    begins and ends in two tasks.
     """
     hosts: list[Host] = []
     try:
         yield lambda fn, name: hosts.append(spawn_host(fn, name))
         for host in hosts:
             await host.wait()
+            if host.error is not None:
+                raise host.error
     except BaseException:
         for host in hosts:
             host.cancel()

@@ -404,7 +404,8 @@ class Host:
         except BaseException as error:
             if not isinstance(error, cancelled):
                 self.error = error
-            if not (isinstance(error, KeyboardInterrupt | SystemExit) and in_trio()):
+            ends_asyncio = isinstance(error, KeyboardInterrupt | SystemExit) and not in_trio()
+            if isinstance(error, cancelled) or ends_asyncio:
                 raise
         finally:
             _hosts.discard(self)

@@ -362,6 +362,24 @@ async def test_an_error_in_a_lifespan_comes_out_as_it_is(cluster: EmbeddedCluste
         assert caught.value is error
 
 
+async def test_what_ends_a_handler_and_is_no_exception_comes_out_of_the_lifespan(cluster: EmbeddedCluster) -> None:
+    class Ended(BaseException):
+        pass
+
+    kafka, reached = Kafka(cluster.bootstrap_servers), anyio.Event()
+
+    @kafka.consumer("orders", group_id="audit", auto_offset_reset="earliest")
+    async def audit(record: ConsumerRecord[Any, Any]) -> None:
+        reached.set()
+        raise Ended
+
+    async with Producer(cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("orders", b"1")
+    with pytest.raises(Ended):
+        async with running(FastAPI(lifespan=kafka.lifespan)):
+            await reached.wait()
+
+
 async def test_a_consumer_that_cannot_start_says_so_itself(cluster: EmbeddedCluster) -> None:
     cluster.faults.add("JoinGroup", error_code=GroupAuthorizationFailedError.code)
     kafka = Kafka(cluster.bootstrap_servers, wait=True)

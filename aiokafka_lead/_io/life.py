@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import anyio
 
 from .._accel import warn_if_plain
+from .._forks import tell_in_children
 from .._options.logs import client_log
 from ..config import ClientConfig
 from ..errors import (
@@ -48,7 +49,6 @@ from ..errors import (
 from ..errors.base import own_copy
 from .cancellation import Waits, cancelled_by_scope, to_the_end
 from .deadline import Deadline
-from .forks import tell_in_children
 from .loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host, uninterrupted
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import Any, Self
 import anyio
 import anyio.abc
 
+from .._forks import detach_in_children
 from .._options.arguments import list_of, map_of, string
 from .._options.checks import Check, boolean, function, instance, integer, milliseconds, optional, path, text
 from .._wire import Request
 from ..errors import ConfigError, IllegalStateError
 from . import _checks
-from ._forks import detach_in_children
 from ._handlers import all_handlers
 from ._server.apart import Apart
 from ._server.apis import Apis

@@ -15,7 +15,7 @@ from socketserver import ThreadingTCPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from ._forks import detach_in_children
+from .._forks import detach_in_children
 from ._registry import Refusal, Store, Stored
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"

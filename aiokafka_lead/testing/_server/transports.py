@@ -19,9 +19,9 @@ import anyio.lowlevel
 from anyio.streams.stapled import MultiListener
 from anyio.streams.tls import TLSAttribute, TLSStream
 
+from ..._forks import detach_in_children
 from ..._wire import Buffer
 from ...errors import FrameTooLargeError
-from .._forks import detach_in_children
 from .connection import ServerConnection, Transport
 from .engine import BrokerOptions
 

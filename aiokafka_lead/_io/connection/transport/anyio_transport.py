@@ -12,9 +12,9 @@ from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.streams.tls import TLSStream
 
 from ...._core.connection.framing import FrameReader
+from ...._forks import detach_in_children
 from ...._wire import Buffer
 from ....errors import KafkaError
-from ...forks import detach_in_children
 from ...loop import Signal, uninterrupted
 from .base import TransportHandler, coalesce, lost_error, tls_error
 from .dial import AddressInfo, refuse_self, tune

@@ -11,10 +11,10 @@ from typing import cast
 import anyio
 
 from ...._core.connection.framing import FrameReader
+from ...._forks import detach_in_children
 from ...._wire import Buffer
 from ....errors import KafkaError
 from ...cancellation import to_the_end
-from ...forks import detach_in_children
 from ...loop import Waiter
 from .base import TransportHandler, coalesce, lost_error, tls_error
 from .dial import AddressInfo, refuse_self, tune

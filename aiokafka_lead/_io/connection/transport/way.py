@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any
 
+from ...._forks import detach_in_children
 from ....config import ClientConfig
 from ....errors import KafkaConnectionError
 from ....errors.shown import shown
-from ...forks import detach_in_children
 from ...loop import in_trio
 from .dial import AddressInfo, check_endpoint, tune
 

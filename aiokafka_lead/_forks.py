@@ -1,7 +1,7 @@
-"""Protects clients and their sockets from child processes that ``os.fork`` creates.
+"""Protects clients, their sockets, and the sockets of embedded brokers from child processes that ``os.fork`` creates.
 
 An event loop does not work after a fork. The child has copies of all objects of the event loop, and must not use them.
-There is one entry for each client and connection.
+There is one entry for each client, connection and listener.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def detach_in_children(sock: socket.socket) -> None:
 
     The child can then neither write to the connection nor close it. The file descriptor stays in use, for a socket
     without a peer. Otherwise, the child's event loop could close its copy, which would remove the entry from the epoll
-    object that it shares with the parent.
+    object that it shares with the parent. If the socket belongs to an embedded broker that is killed while the child
+    lives, its clients notice that, and no listener of the child accepts their connections.
     """
     _sockets.add(sock)
 

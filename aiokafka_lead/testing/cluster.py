@@ -213,14 +213,15 @@ class EmbeddedCluster(ClusterControls):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        failures: list[Exception] = self._engine.failures
+        failures: list[BaseException] = [*self._engine.failures]
         if self._running is not None:
             self._leaving.set()
             await self._running.wait()
             if self._running.error is not None:
-                failures = [*failures, self._running.error]
+                failures.append(self._running.error)
         if error is None and failures:
-            raise ExceptionGroup("the embedded cluster failed", failures)
+            # It is an ExceptionGroup if all of them are Exceptions.
+            raise BaseExceptionGroup("the embedded cluster failed", failures)
 
     async def _run(self) -> None:
         """Run the brokers until `_leaving` is set."""

@@ -20,8 +20,8 @@ class Apart:
 
     def __init__(self, work: Callable[[], Awaitable[None]], name: str) -> None:
         """Start the function."""
-        self.error: Exception | None = None
-        """The error that the function has raised, or None."""
+        self.error: BaseException | None = None
+        """The error that the function has raised, or None. Cancellation is not stored."""
         self._work = work
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
@@ -38,8 +38,12 @@ class Apart:
         try:
             with self._scope:
                 await self._work()
-        except Exception as error:  # not raised, because an error of a system task would end trio
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as error:  # not raised, because an error of a system task would end trio
             self.error = error
+            if isinstance(error, KeyboardInterrupt | SystemExit) and running_backend() == "asyncio":
+                raise
         finally:
             self._ended.set()
 

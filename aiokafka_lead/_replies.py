@@ -9,15 +9,9 @@ from contextlib import suppress
 from fastapi import Request, Response, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse
 
+from . import errors
 from ._core.run.failures import described, quotes_input
 from ._core.run.refusals import is_outage
-from .errors import (
-    ClientClosedError,
-    ConfigError,
-    ConfigTypeError,
-    IllegalStateError,
-    RecordSerializationError,
-)
 
 RETRY_AFTER_S = 5
 """Value of Retry-After in seconds, in responses to requests that fail because Kafka is unreachable."""
@@ -57,8 +51,8 @@ async def _refused(
 
 def _is_mistake(error: Exception) -> bool:
     """Return True for a mistake of the program, which a repetition of the request cannot correct."""
-    if isinstance(error, RecordSerializationError):
+    if isinstance(error, errors.RecordSerializationError):
         return not is_outage(error)
-    return isinstance(error, ConfigError | ConfigTypeError | IllegalStateError) and not isinstance(
-        error, ClientClosedError
+    return isinstance(error, errors.ConfigError | errors.ConfigTypeError | errors.IllegalStateError) and not isinstance(
+        error, errors.ClientClosedError
     )

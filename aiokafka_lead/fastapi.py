@@ -18,6 +18,7 @@ import anyio
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
+from . import errors
 from ._core.run.exactly_once import checked_producer
 from ._core.run.failures import blamed, class_name, quotes_input
 from ._core.run.handler import place_of
@@ -31,15 +32,6 @@ from ._runs import routing_of
 from .admin import AdminClient
 from .client import Client
 from .config import ClientConfig
-from .errors import (
-    ClientClosedError,
-    ConfigError,
-    ConfigTypeError,
-    HandlerError,
-    IllegalStateError,
-    KafkaError,
-    MessageTooLargeError,
-)
 from .handlers import Handlers
 from .producer import Producer
 
@@ -81,7 +73,7 @@ class Dependency(Generic[T]):
     async def __call__(self) -> T:
         """Return the client. Raises `IllegalStateError` if the app is not running."""
         if self.client is None:
-            raise IllegalStateError("the app is not running: pass FastAPI(lifespan=kafka.lifespan)")
+            raise errors.IllegalStateError("the app is not running: pass FastAPI(lifespan=kafka.lifespan)")
         return self.client
 
     @asynccontextmanager
@@ -122,7 +114,7 @@ class _Consuming:
             if self.exactly_once is not None:
                 options["exactly_once"] = await self.exactly_once()
             await consumer.run(self._handler, **options)
-        except ClientClosedError:
+        except errors.ClientClosedError:
             return
         except Exception as error:
             self.ended = f"records are no longer handled: {_kind(error)}"
@@ -136,7 +128,7 @@ def _kind(error: Exception) -> str:
 
     The text of the error is left out, because it may quote the record.
     """
-    if isinstance(error, HandlerError) and error.__cause__ is not None:
+    if isinstance(error, errors.HandlerError) and error.__cause__ is not None:
         return f"{place_of(error.record)}: {class_name(blamed(error.__cause__))}"
     return class_name(error)
 
@@ -287,7 +279,7 @@ class Kafka:
         given: Any = self._named("consumer", options)
         if exactly_once is not None:
             if not isinstance(exactly_once, Dependency):
-                raise ConfigTypeError("exactly_once must be a result of producer() or transaction_pipeline()")
+                raise errors.ConfigTypeError("exactly_once must be a result of producer() or transaction_pipeline()")
             checked_producer(exactly_once._make(self._new_client()), RunConfig.from_options(run or {}))
 
         def make(client: Client, names: tuple[str, ...]) -> AnyConsumer:
@@ -340,15 +332,15 @@ class Kafka:
     ) -> Callable[[H], H]:
         make(self._new_client(), topics)  # to report invalid options now
         if config.from_options(run).stop_on_signals:
-            raise ConfigError("stop_on_signals must not be set, because the server of the app handles signals")
+            raise errors.ConfigError("stop_on_signals must not be set, because the server of the app handles signals")
 
         def register(handler: H) -> H:
             several: object = handler
             if not topics and not isinstance(several, Handlers):
-                raise ConfigError("the consumer has no topics: pass topics, or Handlers with topics")
+                raise errors.ConfigError("the consumer has no topics: pass topics, or Handlers with topics")
             self._check_not_running()
             if exactly_once is not None and any(each.exactly_once is exactly_once for each in self._consuming):
-                raise ConfigError(
+                raise errors.ConfigError(
                     "another consumer already uses this exactly_once client: create one for each consumer"
                 )
             routing_of(handler, transactional=exactly_once is not None, read=topics, subscribe=lambda names: None)
@@ -371,7 +363,7 @@ class Kafka:
     def _check_not_running(self) -> None:
         """Raise `IllegalStateError` while the app runs, because all its clients start together."""
         if self._client is not None:
-            raise IllegalStateError("the app is running: add clients and handlers before it starts")
+            raise errors.IllegalStateError("the app is running: add clients and handlers before it starts")
 
     def _dependency(self, make: Callable[[Client], T]) -> Dependency[T]:
         make(self._new_client())
@@ -389,7 +381,7 @@ class Kafka:
         Pass the method as ``FastAPI(lifespan=kafka.lifespan)``, or enter it in another lifespan.
         """
         if self._client is not None:
-            raise IllegalStateError("another running app uses these clients: create another Kafka")
+            raise errors.IllegalStateError("another running app uses these clients: create another Kafka")
         client = self._client = self._new_client()
         self._stopping = False
         try:
@@ -514,8 +506,8 @@ class Kafka:
         the server answers 403. Brokers' messages name hosts and principals, so they are logged but not returned.
         """
         # Starlette's types allow a handler for requests or one for WebSockets, but not one for both.
-        app.add_exception_handler(MessageTooLargeError, too_large)  # type: ignore[arg-type]
-        app.add_exception_handler(KafkaError, unavailable)  # type: ignore[arg-type]
+        app.add_exception_handler(errors.MessageTooLargeError, too_large)  # type: ignore[arg-type]
+        app.add_exception_handler(errors.KafkaError, unavailable)  # type: ignore[arg-type]
 
     def _problems(self) -> list[str]:
         if self._client is None:

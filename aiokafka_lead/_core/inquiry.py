@@ -9,22 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..errors import (
-    BrokerError,
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
-    KafkaConnectionError,
-    KafkaError,
-    NotCoordinatorError,
-    RequestTimedOutError,
-    UnknownServerError,
-)
+from .. import errors
 from .trust import DOUBT_AFTER, Trust
 
-MOVED = (CoordinatorNotAvailableError, KafkaConnectionError, NotCoordinatorError, RequestTimedOutError)
+MOVED = (
+    errors.CoordinatorNotAvailableError,
+    errors.KafkaConnectionError,
+    errors.NotCoordinatorError,
+    errors.RequestTimedOutError,
+)
 """Errors after which another broker is probably the coordinator, or soon will be. Look-ups may be repeated quickly."""
 
-REFUSALS = (*MOVED, CoordinatorLoadInProgressError, UnknownServerError)
+REFUSALS = (*MOVED, errors.CoordinatorLoadInProgressError, errors.UnknownServerError)
 """Errors of a coordinator that does not act as one.
 
 All other errors show that it does: they concern the group, a member, a transaction, or single partitions.
@@ -44,17 +40,17 @@ UNEXPLAINED_TRIES = 2 * DOUBT_AFTER
 """Number of consecutive failures after which UNKNOWN_SERVER_ERROR is final. It gives no reason, so it may pass."""
 
 
-def may_repeat(error: KafkaError, failures: int) -> bool:
+def may_repeat(error: errors.KafkaError, failures: int) -> bool:
     """Return True if a request to a coordinator should be repeated, after this number of consecutive failures.
 
     ``error`` is the latest of them. If the request is not repeated, the application gets the error.
     """
-    return error.retriable or (isinstance(error, UnknownServerError) and failures < UNEXPLAINED_TRIES)
+    return error.retriable or (isinstance(error, errors.UnknownServerError) and failures < UNEXPLAINED_TRIES)
 
 
-def evades(error: KafkaError) -> bool:
+def evades(error: errors.KafkaError) -> bool:
     """Return True if the error may be avoided by asking another broker, or the same broker later."""
-    return error.retriable or isinstance(error, UnknownServerError)
+    return error.retriable or isinstance(error, errors.UnknownServerError)
 
 
 class Inquiry:
@@ -79,7 +75,7 @@ class Inquiry:
         self._asked.add(node_id)
         self.said.setdefault(node_id, "no answer yet")
 
-    def failed(self, node_id: int, error: KafkaError, asked_at: float, now: float) -> bool:
+    def failed(self, node_id: int, error: errors.KafkaError, asked_at: float, now: float) -> bool:
         """Record that the broker did not help. Return True if other brokers should be asked now."""
         self._asked.add(node_id)
         return self._refused(node_id, error, asked_at, now)
@@ -104,7 +100,7 @@ class Inquiry:
             self._asked.clear()
         return self._asked
 
-    def _refused(self, node_id: int, error: KafkaError, asked_at: float, now: float) -> bool:
+    def _refused(self, node_id: int, error: errors.KafkaError, asked_at: float, now: float) -> bool:
         self.said[node_id] = error.message
         return self._trust.refused(asked_at, now, self._patience_s)
 
@@ -138,14 +134,14 @@ class CoordinatorInquiry(Inquiry):
         """
         self._suspect, self._insists = node_id, True
 
-    def answered(self, node_id: int, error: KafkaError | None, asked_at: float, now: float) -> bool:
+    def answered(self, node_id: int, error: errors.KafkaError | None, asked_at: float, now: float) -> bool:
         """Record the result of a request. Return True if the coordinator should be looked up quickly.
 
         Every refusal leads to a look-up. A look-up is cheap compared to waiting for a coordinator that never finishes
         loading.
         """
         self._insists = False
-        if error is None or (isinstance(error, BrokerError) and not isinstance(error, REFUSALS)):
+        if error is None or (isinstance(error, errors.BrokerError) and not isinstance(error, REFUSALS)):
             self._suspect = None
             self.settled()
             return False
@@ -166,5 +162,5 @@ class CoordinatorInquiry(Inquiry):
         return asked if self._suspect is None or asked >= others else {*asked, self._suspect}
 
 
-def _in_a_hurry(error: KafkaError, waited_s: float) -> bool:
-    return isinstance(error, RequestTimedOutError) and error.api is not None and waited_s < IN_A_HURRY_S
+def _in_a_hurry(error: errors.KafkaError, waited_s: float) -> bool:
+    return isinstance(error, errors.RequestTimedOutError) and error.api is not None and waited_s < IN_A_HURRY_S

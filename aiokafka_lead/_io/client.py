@@ -8,19 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 from uuid import UUID
 
+from .. import errors
 from .._options.arguments import TIMEOUT
 from .._options.checks import as_keywords, boolean, no_options
 from .._wire import Request, Response
 from ..config import ClientConfig
-from ..errors import (
-    ConfigError,
-    ConfigTypeError,
-    IllegalStateError,
-    KafkaConnectionError,
-    KafkaError,
-    NotStartedError,
-    RequestTimedOutError,
-)
 from .connection.brokers import Brokers
 from .connection.settings import AnyLane, CoordinatorLane, HeldLane, Lane, ShareLane
 from .deadline import Deadline
@@ -107,7 +99,7 @@ class Client(Life["Client"]):
         if self.parent is None and self._metrics_push is not None:
             await self._metrics_push.finish(min(LAST_PUSH_WITHIN_S, within_s))
 
-    def _let_go(self, error: KafkaError) -> None:
+    def _let_go(self, error: errors.KafkaError) -> None:
         self.metadata.close(error)
         self.brokers.stop(error)
         if self.parent is not None and self in self.parent.children:
@@ -125,8 +117,8 @@ class Client(Life["Client"]):
         """Let a child share this client's connections and metadata. Raises the same errors as `check`."""
         try:
             self.check()
-        except NotStartedError:
-            raise NotStartedError("the shared Client has not been started") from None
+        except errors.NotStartedError:
+            raise errors.NotStartedError("the shared Client has not been started") from None
         self._hot += [request for request in child._hot if request not in self._hot]
         taken = {other.rebalance_lane for other in self.children}
         number = next(number for number in count() if HeldLane(number) not in taken)
@@ -136,10 +128,10 @@ class Client(Life["Client"]):
         self.children.add(child)
         child._shared_metadata.open()
 
-    def _failed(self, error: KafkaError) -> None:
+    def _failed(self, error: errors.KafkaError) -> None:
         self.metadata.close(error)
 
-    def _refuse(self, error: KafkaError) -> None:
+    def _refuse(self, error: errors.KafkaError) -> None:
         self.brokers.refuse(error)
 
     # --- metrics for brokers -----------------------------------------------------------------------------------------
@@ -162,7 +154,7 @@ class Client(Life["Client"]):
         self.check()
         push = self._metrics_push
         if push is None:
-            raise IllegalStateError("there is no client instance id: enable_metrics_push is False")
+            raise errors.IllegalStateError("there is no client instance id: enable_metrics_push is False")
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         if self._calls is None:
             return await push.client_instance_id(timeout_ms)
@@ -218,8 +210,8 @@ class Client(Life["Client"]):
             self.metadata.request_update()
             try:
                 await self.metadata.wait_newer(snapshot.generation, deadline.left_ms())
-            except RequestTimedOutError:
-                raise KafkaConnectionError("the controller of the cluster is unknown") from None
+            except errors.RequestTimedOutError:
+                raise errors.KafkaConnectionError("the controller of the cluster is unknown") from None
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:
         return Deadline(self.config.request_timeout_ms if timeout_ms is None else timeout_ms)
@@ -239,16 +231,16 @@ def configured(
     if client is None:
         if bootstrap_servers is None:
             if dotted := [name for name in options if "." in name]:
-                raise ConfigTypeError(f"options are written with underscores; pass {as_keywords(dotted)}")
+                raise errors.ConfigTypeError(f"options are written with underscores; pass {as_keywords(dotted)}")
             address = next((topic for topic in topics if ":" in str(topic)), None)
             hint = "" if address is None else f"; {address!r} was passed as a topic"
-            raise ConfigTypeError(f"pass bootstrap_servers, or a Client to share its connections{hint}")
+            raise errors.ConfigTypeError(f"pass bootstrap_servers, or a Client to share its connections{hint}")
         return kind.from_options(bootstrap_servers, options, **more), None
     parent = getattr(client, "_client", None)
     if not isinstance(parent, Client) or type(parent.config) is not ClientConfig:
-        raise ConfigTypeError(f"client must be a Client, not {type(client).__name__}")
+        raise errors.ConfigTypeError(f"client must be a Client, not {type(client).__name__}")
     if bootstrap_servers is not None or "bootstrap_servers" in options:
-        raise ConfigError("bootstrap_servers is an option of the shared Client")
+        raise errors.ConfigError("bootstrap_servers is an option of the shared Client")
     return kind.on_connections_of(parent.config, options, **more), parent
 
 

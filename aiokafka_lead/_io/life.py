@@ -34,18 +34,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
+from .. import errors
 from .._accel import warn_if_plain
 from .._forks import tell_in_children
 from .._options.logs import client_log
 from ..config import ClientConfig
-from ..errors import (
-    BackgroundTaskError,
-    ClientClosedError,
-    IllegalStateError,
-    KafkaError,
-    NotStartedError,
-    WrongEventLoopError,
-)
 from ..errors.base import own_copy
 from .cancellation import Waits, cancelled_by_scope, to_the_end
 from .deadline import Deadline
@@ -139,7 +132,7 @@ class Life(Generic[L]):
         """Name of the public class that the application uses."""
         self.records_left: Callable[[], int] = int
         """Returns the number of records that have been neither acknowledged nor given up."""
-        self.fatal: KafkaError | None = None
+        self.fatal: errors.KafkaError | None = None
         """The error that ended the client, or None."""
         self.left_behind = False
         """True in a child of the process that started the client. A stop does nothing in it."""
@@ -185,15 +178,15 @@ class Life(Generic[L]):
         """Send the remaining data on the connections."""
         raise NotImplementedError
 
-    def _let_go(self, error: KafkaError) -> None:
+    def _let_go(self, error: errors.KafkaError) -> None:
         """Close connections, and raise this error from all waiting calls."""
         raise NotImplementedError
 
-    def _failed(self, error: KafkaError) -> None:
+    def _failed(self, error: errors.KafkaError) -> None:
         """Raise this error from all waiting calls, because the client has failed."""
         raise NotImplementedError
 
-    def _refuse(self, error: KafkaError) -> None:
+    def _refuse(self, error: errors.KafkaError) -> None:
         """Make no more connections, because this process is a forked child."""
         raise NotImplementedError
 
@@ -211,9 +204,9 @@ class Life(Generic[L]):
         raise these errors.
         """
         if self._closed:
-            raise ClientClosedError
+            raise errors.ClientClosedError
         if self._loop is not None:
-            raise IllegalStateError("start() has already been called")
+            raise errors.IllegalStateError("start() has already been called")
         warn_if_plain()
         self._prepare()
         self._loop = loop_token()
@@ -222,7 +215,7 @@ class Life(Generic[L]):
         try:
             await import_anyio()
             if self._closed:
-                raise ClientClosedError
+                raise errors.ClientClosedError
             if self.parent is None:
                 atexit.register(self._warn_if_unstopped)  # in case the event loop is abandoned or closed
             run = partial(self._run, None if timeout_ms is None else deadline, wait)
@@ -232,7 +225,7 @@ class Life(Generic[L]):
                 deadline = Deadline(self.kind.begin_within_ms)
             await self.kind.begin(deadline, wait=wait)
             if self._stopped is not None:
-                raise ClientClosedError
+                raise errors.ClientClosedError
         except BaseException:
             if self._stopped is None:
                 await self._stop(2 * CANCELLED_WITHIN_MS)
@@ -327,7 +320,7 @@ class Life(Generic[L]):
         async def stop(client: Life[Any]) -> None:
             try:
                 await client.stop(None if timeout_ms == math.inf else timeout_ms)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 self._log.warning("a client failed to stop: %s", error)
 
         if clients:
@@ -357,14 +350,14 @@ class Life(Generic[L]):
         if not self._here:
             return  # not started, or its event loop has ended
         if self._host is None:
-            self._let_go(ClientClosedError())  # the start ended before the host task began
+            self._let_go(errors.ClientClosedError())  # the start ended before the host task began
             return
         try:
             if self.fatal is None:
                 within_s = 0.0 if cancelled_by_scope() else self._stop_by.left_s() / 2
                 await to_the_end(partial(self._say_goodbye, within_s), "kafka client's last push")
         finally:
-            self._let_go(ClientClosedError())
+            self._let_go(errors.ClientClosedError())
             self._host.cancel()
             within_s = min(self._closing_left_s(), Kind.stop_within_ms / 1000)
             if not await to_the_end(partial(self._host.wait, within_s), "kafka client's end"):
@@ -396,16 +389,16 @@ class Life(Generic[L]):
         Raises `NotStartedError`, `ClientClosedError`, `WrongEventLoopError`, or the fatal error.
         """
         if not self._running:
-            raise ClientClosedError if self._closed else NotStartedError
+            raise errors.ClientClosedError if self._closed else errors.NotStartedError
         if self.fatal is not None:
             raise own_copy(self.fatal)
         if not self._here:
-            raise WrongEventLoopError
+            raise errors.WrongEventLoopError
 
     def check_loop(self) -> None:
         """Raise `WrongEventLoopError` if the client is running or starting on another event loop."""
         if self._host is not None and not self._host.ended and not self._here:
-            raise WrongEventLoopError
+            raise errors.WrongEventLoopError
 
     def _warn_if_unstopped(self) -> None:
         """Warn if `stop` was not called before the end of the event loop or process.
@@ -441,7 +434,7 @@ class Life(Generic[L]):
                 self.spawn(self._spawn_for_callbacks, name="kafka spawner")
                 try:
                     await self._connect(deadline, wait=wait)
-                except KafkaError as error:
+                except errors.KafkaError as error:
                     self._started.set_error(error)
                 except Exception as error:
                     self._started.set_error(_unexpected("bootstrap", error))
@@ -459,13 +452,13 @@ class Life(Generic[L]):
                 self._tasks = None
                 self._running = False
                 self._closed = True
-                self._started.set_error(ClientClosedError())
-                self._let_go(ClientClosedError())
+                self._started.set_error(errors.ClientClosedError())
+                self._let_go(errors.ClientClosedError())
 
     def spawn(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None:
         """Run a task until the client stops. An error that it does not catch becomes the client's fatal error."""
         if self._tasks is None:
-            raise ClientClosedError if self._closed else NotStartedError
+            raise errors.ClientClosedError if self._closed else errors.NotStartedError
         if in_task():
             self._tasks.start_soon(uninterrupted(self._supervise), fn, args, name, name=name)
         else:
@@ -489,7 +482,7 @@ class Life(Generic[L]):
         """Make all calls raise an error in this child process, and make no connections."""
         if not self._closed:
             self.left_behind = True
-            self.fatal = IllegalStateError(
+            self.fatal = errors.IllegalStateError(
                 "the client was started before os.fork(), and belongs to the parent: create a new one in the child"
             )
             self._refuse(self.fatal)
@@ -500,7 +493,7 @@ class Life(Generic[L]):
         """Call ``listener`` once if the client fails."""
         self._fatal_listeners.append(listener)
 
-    def fail(self, error: KafkaError) -> None:
+    def fail(self, error: errors.KafkaError) -> None:
         """Set the fatal error unless there is one. All later calls raise it."""
         if self.fatal is None and not self._closed:
             self._log.error("the client has failed: %s", error)
@@ -515,7 +508,7 @@ class Life(Generic[L]):
     async def _supervise(self, fn: Callable[..., Awaitable[object]], args: tuple[Any, ...], name: str) -> None:
         try:
             await fn(*args)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             self.fail(error)
         except (anyio.get_cancelled_exc_class(), GeneratorExit):
             raise
@@ -525,9 +518,9 @@ class Life(Generic[L]):
                 raise  # the application's own code is ending the process
 
 
-def _unexpected(name: str, error: BaseException) -> BackgroundTaskError:
+def _unexpected(name: str, error: BaseException) -> errors.BackgroundTaskError:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    failure = BackgroundTaskError(f"{name} ended with {type(error).__name__}: {error}")
+    failure = errors.BackgroundTaskError(f"{name} ended with {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure

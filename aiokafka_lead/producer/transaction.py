@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, overload
 
+from .. import errors
 from .._accel import ACCELERATED
 from .._core.consumer.consumed import Consumed
 from .._core.consumer.record_batch import RecordBatch
@@ -17,13 +18,6 @@ from .._io.producer.send_methods import QuickSend, QuickSendNowait
 from .._io.transactions.manager import Transactions
 from .._options.arguments import TIMEOUT, timeout_s
 from .._options.sent_types import K, V
-from ..errors import (
-    ConfigTypeError,
-    IllegalStateError,
-    KafkaTimeoutError,
-    TransactionAbortedError,
-    TransactionTimedOutError,
-)
 from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from ._engine import within
 
@@ -60,7 +54,7 @@ class Transaction(Generic[K, V]):
 
     async def __aenter__(self) -> Self:
         if self._number:
-            raise IllegalStateError("this transaction has already begun: call transaction() for another")
+            raise errors.IllegalStateError("this transaction has already begun: call transaction() for another")
         await self._begin()
         self._fate = self._transactions.state.fate
         intake = self._transactions.intake_of_block()
@@ -83,8 +77,8 @@ class Transaction(Generic[K, V]):
             await self._commit()
         else:
             await self._leave(error)
-            if isinstance(error, KafkaTimeoutError) and not isinstance(error, TransactionAbortedError):
-                raise TransactionTimedOutError(f"the transaction was aborted: {error}") from error
+            if isinstance(error, errors.KafkaTimeoutError) and not isinstance(error, errors.TransactionAbortedError):
+                raise errors.TransactionTimedOutError(f"the transaction was aborted: {error}") from error
 
     async def _begin(self) -> None:
         self._number = await self._transactions.begin()
@@ -202,12 +196,12 @@ class Transaction(Generic[K, V]):
         self._check()
         if isinstance(offsets, Mapping):
             if group_metadata is None:
-                raise ConfigTypeError("offsets need group_metadata: pass Consumer.group_metadata()")
+                raise errors.ConfigTypeError("offsets need group_metadata: pass Consumer.group_metadata()")
             await self._producer.send_offsets_to_transaction(offsets, group_metadata, timeout_ms=timeout_ms)
         elif hasattr(offsets, "_transaction_part"):
             await self._transactions.send_part(offsets, within_s)
         else:
-            raise ConfigTypeError(f"offsets must be a Consumer, one of its batches or a dict, not {offsets!r}")
+            raise errors.ConfigTypeError(f"offsets must be a Consumer, one of its batches or a dict, not {offsets!r}")
 
     async def commit_batch(self, batch: RecordBatch[Any, Any], *, timeout_ms: float | None = None) -> None:
         """Commit the offset after a batch of `Consumer.batches` with this transaction.

@@ -8,16 +8,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, cast
 
+from .. import errors
 from .._options.checks import boolean, one_of, text
 from .._options.serialization import Prepared, WithHeaders
-from ..errors import (
-    ConfigError,
-    ConfigTypeError,
-    InvalidSchemaError,
-    SchemaNotFoundError,
-    SchemaNotReadyError,
-    SchemaRegistryError,
-)
 from ..types import Header, Headers, SerializationContext
 from .framing import KEY_HEADER, VALUE_HEADER, header_of, prefix_of
 from .types import RegisteredSchema, ResolvedSchema, Schema, SchemaSource, usable
@@ -35,13 +28,13 @@ def subject_strategy(given: Any) -> SubjectOf:
     Raises `ConfigError` or `ConfigTypeError` for an invalid value.
     """
     if inspect.iscoroutinefunction(given):
-        raise ConfigTypeError("subject must not be an async function")
+        raise errors.ConfigTypeError("subject must not be an async function")
     if callable(given):
         return cast(SubjectOf, given)
     found = _STRATEGIES.get(given) if isinstance(given, str) else None
     if found is None:
         names = ", ".join(map(repr, _STRATEGIES))
-        raise ConfigError(f"subject must be one of {names}, or a function, not {given!r}")
+        raise errors.ConfigError(f"subject must be one of {names}, or a function, not {given!r}")
     return found
 
 
@@ -51,7 +44,9 @@ def _topic(topic: str, is_key: bool, _record: str | None) -> str:
 
 def _record(_topic: str, _is_key: bool, record: str | None) -> str:
     if record is None:
-        raise InvalidSchemaError("the schema has no name (of a record, or a title), from which to derive the subject")
+        raise errors.InvalidSchemaError(
+            "the schema has no name (of a record, or a title), from which to derive the subject"
+        )
     return record
 
 
@@ -161,7 +156,9 @@ class SchemaSerializer(Prepared, Generic[T]):
         self._register = boolean("auto_register", auto_register)
         self._use_latest = boolean("use_latest", use_latest) or form.schema is None
         if auto_register and self._use_latest:
-            raise ConfigError("auto_register needs a schema; the latest schema of the subject is already registered")
+            raise errors.ConfigError(
+                "auto_register needs a schema; the latest schema of the subject is already registered"
+            )
         self._normalize = boolean("normalize", normalize)
         self._in_headers = one_of("content", "headers")("ids_in", ids_in) == "headers"
         self._ready: dict[tuple[str, bool], _Ready] = {}
@@ -178,7 +175,7 @@ class SchemaSerializer(Prepared, Generic[T]):
         (call `encode_with_headers`), and the errors of `ready`.
         """
         if self._in_headers:
-            raise ConfigError('with ids_in="headers", use encode_with_headers()')
+            raise errors.ConfigError('with ids_in="headers", use encode_with_headers()')
         return (await self.encode_with_headers(value, topic, is_key=is_key)).content
 
     async def encode_with_headers(self, value: T, topic: str, *, is_key: bool = False) -> WithHeaders:
@@ -223,7 +220,7 @@ class SchemaSerializer(Prepared, Generic[T]):
                 f"the schema for topic {context.topic!r} has not been requested yet; use await ready({context.topic!r})"
                 " or await send()"
             )
-            raise SchemaNotReadyError(text)
+            raise errors.SchemaNotReadyError(text)
         content = ready.writer.write(value, ready.before)
         return content if ready.header is None else WithHeaders(content, (ready.header,))
 
@@ -248,9 +245,9 @@ class SchemaSerializer(Prepared, Generic[T]):
             else:
                 try:
                     registered = await registry.lookup(subject, schema, normalize=self._normalize)
-                except SchemaNotFoundError as error:
+                except errors.SchemaNotFoundError as error:
                     hint = f"{error.message}; register the schema for subject {subject!r}, or pass auto_register=True"
-                    raise SchemaNotFoundError(hint, status=error.status, error_code=error.error_code) from error
+                    raise errors.SchemaNotFoundError(hint, status=error.status, error_code=error.error_code) from error
         resolved = await usable(registry, registered, "WRITE")
         ready = self._ready.get((topic, is_key))
         if ready is not None and ready.registered is registered:
@@ -261,7 +258,7 @@ class SchemaSerializer(Prepared, Generic[T]):
             self._ready[topic, is_key] = _Ready(writer, before, None, subject, registered, until)
             return
         if registered.guid is None:
-            raise SchemaRegistryError(
+            raise errors.SchemaRegistryError(
                 f'the registry returned no GUID for the schema of {subject}, which ids_in="headers" needs'
             )
         name = KEY_HEADER if is_key else VALUE_HEADER
@@ -271,5 +268,5 @@ class SchemaSerializer(Prepared, Generic[T]):
 
 def _known_id(registered: RegisteredSchema, subject: str) -> int:
     if registered.id is None:
-        raise SchemaRegistryError(f"the registry returned no id for the schema of {subject}")
+        raise errors.SchemaRegistryError(f"the registry returned no id for the schema of {subject}")
     return registered.id

@@ -9,26 +9,10 @@ from __future__ import annotations
 import math
 from struct import Struct
 
+from ... import errors
 from ..._options.logs import ClientLog
 from ..._values import NamedTuple
 from ..._wire.messages.fetch import FetchResponse, PartitionData
-from ...errors import (
-    CorruptBatchError,
-    CorruptRecordError,
-    FetchOffsetOutOfRangeError,
-    FrameTooLargeError,
-    InconsistentTopicIdError,
-    KafkaStorageError,
-    LogTruncationError,
-    OffsetNotAvailableError,
-    OffsetOutOfRangeError,
-    ReplicaNotAvailableError,
-    UnknownLeaderEpochError,
-    UnknownServerError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
-    error_for_code,
-)
 from ...types import TopicPartition
 from ..leadership.hints import FIRST_FETCH_WITH_HINTS, HintReader
 from ..leadership.patience import RetryPolicy
@@ -95,23 +79,23 @@ def scan_batches(buffer: memoryview) -> FetchedSpan:
 
 
 STALE = HINT_ERRORS | {
-    ReplicaNotAvailableError.code,
-    KafkaStorageError.code,
-    OffsetNotAvailableError.code,
-    UnknownTopicOrPartitionError.code,
-    UnknownTopicIdError.code,
-    InconsistentTopicIdError.code,
+    errors.ReplicaNotAvailableError.code,
+    errors.KafkaStorageError.code,
+    errors.OffsetNotAvailableError.code,
+    errors.UnknownTopicOrPartitionError.code,
+    errors.UnknownTopicIdError.code,
+    errors.InconsistentTopicIdError.code,
 }
 """Error codes after which metadata is refreshed (Java: FetchCollector)."""
 
-NO_NEWS = {UnknownLeaderEpochError.code, UnknownServerError.code}
+NO_NEWS = {errors.UnknownLeaderEpochError.code, errors.UnknownServerError.code}
 """Error codes that do not suggest another leader. Metadata is refreshed only after several in a row (rule 23)."""
 
 
-LAGGING = {UnknownLeaderEpochError.code, OffsetNotAvailableError.code}
+LAGGING = {errors.UnknownLeaderEpochError.code, errors.OffsetNotAvailableError.code}
 """Error codes of a leader that has not caught up since its election."""
 
-LEADERS_WORD = {OffsetOutOfRangeError.code, CorruptRecordError.code}
+LEADERS_WORD = {errors.OffsetOutOfRangeError.code, errors.CorruptRecordError.code}
 """Error codes that fail a partition or move its position. They are trusted only if the leader sends them."""
 
 
@@ -343,7 +327,7 @@ class AnswerReader:
 
     def _unreadable(self, state: PartitionState, why: str) -> None:
         if self._believe(state):
-            error = CorruptBatchError(
+            error = errors.CorruptBatchError(
                 f"{state.tp} cannot be read at offset {state.fetch_offset}: {why}; seek past it to continue",
                 topic=state.tp.topic,
                 partition=state.tp.partition,
@@ -355,7 +339,9 @@ class AnswerReader:
         """Handle a partition whose next data is too large to be read."""
         if state.state is FetchState.FETCHING and not self._is_stale(state, asked, snapshot) and self._believe(state):
             what = f"{state.tp} cannot be read at offset {state.fetch_offset}"
-            error = FrameTooLargeError(f"{what}: {why}; increase receive_max_bytes, or seek past the batch to continue")
+            error = errors.FrameTooLargeError(
+                f"{what}: {why}; increase receive_max_bytes, or seek past the batch to continue"
+            )
             self._prefetch.fail(state, error)
 
     def _believe(self, state: PartitionState) -> bool:
@@ -401,7 +387,7 @@ class AnswerReader:
         if self._positions.policy_of(state, self._options.reset_policy) is None:
             self._prefetch.fail(
                 state,
-                LogTruncationError(
+                errors.LogTruncationError(
                     f"the log of {tp} was truncated before offset {offset}, and diverges at offset {end_offset}"
                     '; auto_offset_reset is "none", so seek to continue',
                     topic=tp.topic,
@@ -438,24 +424,24 @@ class AnswerReader:
         if code in LEADERS_WORD and not leads:
             state.back_off(now, asked.leader_epoch, self._retry)
             return
-        if code == OffsetOutOfRangeError.code:
+        if code == errors.OffsetOutOfRangeError.code:
             self._out_of_range(state, data.log_start_offset)
             return
         hints.read(state.tp.topic, asked.topic_id, state.tp.partition, code, data.current_leader)
-        if code == CorruptRecordError.code:
+        if code == errors.CorruptRecordError.code:
             self._unreadable(state, "the broker found its log corrupt")
             return
         if code in STALE:
             outcome.refresh = True
             state.move_clock.refused(planned.node_id, now)
         elif code not in NO_NEWS:
-            kind = error_for_code(code)
+            kind = errors.error_for_code(code)
             if not kind.retriable:
                 error = kind(f"{state.tp} cannot be read: {kind.__doc__}")
                 self._prefetch.report((kind, state.tp.topic), error)
             outcome.refresh = outcome.refresh or kind.refreshes_metadata
         if not state.patience.knows_failure(now, asked.leader_epoch):
-            state.failure = error_for_code(code)()
+            state.failure = errors.error_for_code(code)()
             state.back_off(now, asked.leader_epoch, self._retry, lagging_leader=code in LAGGING)
         if leads and state.patience.in_doubt(now, self._retry.patience_s):
             outcome.doubt = True
@@ -485,7 +471,7 @@ class AnswerReader:
         known = f" (the log starts at {log_start})" if log_start >= 0 else ""
         self._prefetch.fail(
             state,
-            FetchOffsetOutOfRangeError(
+            errors.FetchOffsetOutOfRangeError(
                 f'{why}{known}; auto_offset_reset is "none", so seek to continue',
                 topic=tp.topic,
                 partition=tp.partition,

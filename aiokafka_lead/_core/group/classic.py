@@ -9,23 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ... import errors
 from ..._options.logs import client_log
 from ..._wire import Request, Response
 from ..._wire.messages.heartbeat import HeartbeatRequest
 from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ..._wire.messages.sync_group import SyncGroupResponse
 from ...config import ConsumerConfig
-from ...errors import (
-    FencedInstanceIdError,
-    IllegalGenerationError,
-    InconsistentGroupProtocolError,
-    KafkaError,
-    MalformedMessageError,
-    MemberIdRequiredError,
-    RebalanceInProgressError,
-    RequestTimedOutError,
-    UnknownMemberIdError,
-)
 from ...types import TopicPartition
 from ..chance import random
 from ..inquiry import may_repeat
@@ -51,7 +41,7 @@ from .offsets import GroupIdentity
 
 NOTHING: Partitions = frozenset()
 
-OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
+OUTDATED = (errors.IllegalGenerationError, errors.RebalanceInProgressError, errors.UnknownMemberIdError)
 """Errors that a coordinator returns to a member that has missed a rebalance."""
 
 
@@ -76,7 +66,7 @@ class ClassicMember:
         self._member_id = ""
         self._generation = NO_GENERATION
         self.owned = NOTHING
-        self.error: KafkaError | None = None
+        self.error: errors.KafkaError | None = None
         self._assigned: tuple[tuple[TopicPartition, ...], int] = ((), NO_GENERATION)
         """The last assignment and its generation. Kept after the partitions have been given up, because assignors may
         use it.
@@ -199,7 +189,7 @@ class ClassicMember:
 
     def join(self, now: float) -> None:
         """Join again. Does nothing for a fenced member, because another process has taken over its instance id."""
-        if isinstance(self.error, FencedInstanceIdError):
+        if isinstance(self.error, errors.FencedInstanceIdError):
             return
         self.error = None
         if self._phase is Phase.OUT and self._wanted is not None:
@@ -208,12 +198,12 @@ class ClassicMember:
         elif self._phase is Phase.LEAVING:
             self._come_back = True
 
-    def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
+    def commit_refused(self, identity: GroupIdentity, error: errors.KafkaError, now: float) -> None:
         """Handle the refusal of a commit in the same way as the refusal of a heartbeat.
 
         Between JoinGroup and SyncGroup, do nothing. Commits are refused then because the group has no assignment yet.
         """
-        syncing = self._phase is Phase.SYNCING and isinstance(error, RebalanceInProgressError)
+        syncing = self._phase is Phase.SYNCING and isinstance(error, errors.RebalanceInProgressError)
         if identity == self.identity and not syncing:
             self._refused(error, now)
 
@@ -264,7 +254,7 @@ class ClassicMember:
         reason = self._rejoin or "the consumer joins"
         try:
             request = join_request(config, member, tuple(self._assignors.values()), self._assigned, reason)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             self._fail(error, now)
             return self.step(now)
         self._rejoin = None
@@ -282,7 +272,7 @@ class ClassicMember:
                 return Wait(until)
             try:
                 self._to_sync = self._leader.assign(assignor, self._snapshot)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 self._fail(error, now)
                 return self.step(now)
         self._asked = Ask(sync_request(self._group_id, identity, assignor.name, self._to_sync), self._schedule.answer_s)
@@ -321,7 +311,9 @@ class ClassicMember:
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
+    def answered(
+        self, request: Request[Any], response: Response | None, error: errors.KafkaError | None, now: float
+    ) -> None:
         """See `GroupMember.answered`. The response to an abandoned request is ignored."""
         if self._asked is None or self._asked.request is not request:
             return
@@ -337,7 +329,7 @@ class ClassicMember:
             return
         if response is not None:
             error = refusal(response, "join" if isinstance(response, JoinGroupResponse) else "synchronize with")
-        if isinstance(response, JoinGroupResponse) and isinstance(error, MemberIdRequiredError):
+        if isinstance(response, JoinGroupResponse) and isinstance(error, errors.MemberIdRequiredError):
             if self._member_id or not response.member_id:
                 self._schedule.failed(now)  # the coordinator forgets the ids that it assigns
             self._member_id = response.member_id  # join again with this id (KIP-394)
@@ -351,10 +343,14 @@ class ClassicMember:
     def _joined(self, response: JoinGroupResponse, now: float) -> None:
         assignor = self._assignors.get(response.protocol_name or "")
         if assignor is None:
-            self._fail(InconsistentGroupProtocolError(f"the group uses the assignor {response.protocol_name!r}"), now)
+            self._fail(
+                errors.InconsistentGroupProtocolError(f"the group uses the assignor {response.protocol_name!r}"), now
+            )
             return
         if not response.member_id or response.generation_id < 0:
-            self._fail(MalformedMessageError("the response to JoinGroup lacks the member id or the generation"), now)
+            self._fail(
+                errors.MalformedMessageError("the response to JoinGroup lacks the member id or the generation"), now
+            )
             return
         self._assignor = assignor
         self._member_id = response.member_id
@@ -367,7 +363,7 @@ class ClassicMember:
         assert self._wanted is not None
         try:
             assigned = decode_assignment(response.assignment)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             self._fail(error, now)
             return
         self._schedule.succeeded()
@@ -389,12 +385,12 @@ class ClassicMember:
             self._rejoin = misfit
             self._take(Event.REBALANCE)
 
-    def _ask_failed(self, error: KafkaError, now: float) -> None:
+    def _ask_failed(self, error: errors.KafkaError, now: float) -> None:
         """Handle a JoinGroup or SyncGroup request that has failed."""
         joining = self._phase is Phase.JOINING
         if self._refused(error, now):
             # Another rebalance has begun during this one. That is no failure, and no reason to wait, unless it repeats.
-            if joining or not isinstance(error, RebalanceInProgressError) or self._schedule.interrupted():
+            if joining or not isinstance(error, errors.RebalanceInProgressError) or self._schedule.interrupted():
                 self._schedule.failed(now)
         elif may_repeat(error, self._schedule.failures + 1):
             self._take(Event.RETRY)
@@ -402,9 +398,9 @@ class ClassicMember:
         else:
             self._fail(error, now)
 
-    def _refused(self, error: KafkaError, now: float) -> bool:
+    def _refused(self, error: errors.KafkaError, now: float) -> bool:
         """Handle the error if it concerns this membership. Return True if it was handled."""
-        if isinstance(error, FencedInstanceIdError):
+        if isinstance(error, errors.FencedInstanceIdError):
             self._member_id = ""
             self._fail(error, now)
             return True
@@ -412,10 +408,10 @@ class ClassicMember:
             return False
         if self._asked is not None:
             return True  # The pending response shows the current state. This error may concern an earlier one.
-        if isinstance(error, UnknownMemberIdError):
+        if isinstance(error, errors.UnknownMemberIdError):
             self._member_id = ""
             self._lose(Event.LOST, f"the coordinator no longer knows this member: {error.message}")
-        elif isinstance(error, IllegalGenerationError):
+        elif isinstance(error, errors.IllegalGenerationError):
             # The member id stays valid (KAFKA-13419). Without it, the group would wait until this member's session
             # expires.
             self._lose(Event.LOST, f"the generation has ended: {error.message}")
@@ -445,7 +441,7 @@ class ClassicMember:
         if self._come_back:
             self._take(Event.JOIN)
 
-    def _fail(self, error: KafkaError, now: float) -> None:
+    def _fail(self, error: errors.KafkaError, now: float) -> None:
         """Stop with an error, but keep the member id.
 
         A member with a new id would have to wait until the old session expires. The member joins again at the
@@ -481,7 +477,7 @@ class ClassicMember:
         self,
         request: Request[Any],
         response: Response | None,
-        error: KafkaError | None,
+        error: errors.KafkaError | None,
         now: float,
         *,
         reconnected: bool = False,
@@ -503,6 +499,6 @@ class ClassicMember:
         if not may_repeat(error, self._schedule.unanswered_heartbeats):
             self._fail(error, now)
             return
-        if self._asked is not None and isinstance(error, RequestTimedOutError):
+        if self._asked is not None and isinstance(error, errors.RequestTimedOutError):
             # The coordinator does not answer heartbeats, so it will not answer the pending request either.
             self.answered(self._asked.request, None, error, now)

@@ -11,18 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from uuid import UUID, uuid4
 
+from ... import errors
 from ..._options.logs import client_log
 from ..._values import NamedTuple
 from ..._wire import Request, Response
 from ..._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 from ...config import ConsumerConfig
-from ...errors import (
-    InvalidRegularExpressionError,
-    KafkaError,
-    TopicAuthorizationFailedError,
-    UnreleasedInstanceIdError,
-    UnsupportedVersionError,
-)
 from ...types import TopicPartition
 from ..chance import random
 from ..metadata.types import ClusterSnapshot
@@ -77,12 +71,12 @@ class Subscription:
         """True if the subscription is a pattern, whether the broker or this client matches it."""
         return self.wanted is not None and self.wanted.pattern is not None
 
-    def pattern_refused(self, error: KafkaError) -> bool:
+    def pattern_refused(self, error: errors.KafkaError) -> bool:
         """Return True if the error is a refusal of the pattern. This client then matches the pattern from now on.
 
         Brokers before 4.0 do not match patterns. Later brokers match only patterns in RE2 syntax.
         """
-        refused = isinstance(error, (UnsupportedVersionError, InvalidRegularExpressionError))
+        refused = isinstance(error, (errors.UnsupportedVersionError, errors.InvalidRegularExpressionError))
         if not refused or self.subscribed.pattern is None:
             return False
         self._broker_matches = False
@@ -298,7 +292,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Process newer metadata, which may resolve more topic ids."""
         self._target.learn(snapshot, self._owned.values())
 
-    def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
+    def commit_refused(self, identity: GroupIdentity, error: errors.KafkaError, now: float) -> None:
         """Send a heartbeat now. Its response contains the newer epoch, or fences the member."""
         if self._phase in (Phase.JOINED, Phase.RELEASING) and identity == self.identity:
             self._schedule.hurry(now)
@@ -329,7 +323,9 @@ class ConsumerProtocolMember(HeartbeatMember):
             return Assign(frozenset(target), added)
         return None
 
-    def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
+    def answered(
+        self, request: Request[Any], response: Response | None, error: errors.KafkaError | None, now: float
+    ) -> None:
         """Do nothing, because this protocol has no requests besides heartbeats."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
@@ -378,22 +374,22 @@ class ConsumerProtocolMember(HeartbeatMember):
     def _forget_told(self) -> None:
         self._fields.forget()
 
-    def _bears_with(self, error: KafkaError, now: float) -> bool:
+    def _bears_with(self, error: errors.KafkaError, now: float) -> bool:
         if self._subscription.pattern_refused(error):
             self._schedule.due_at = now
             return True
-        if isinstance(error, TopicAuthorizationFailedError) and self._phase is Phase.JOINED:
+        if isinstance(error, errors.TopicAuthorizationFailedError) and self._phase is Phase.JOINED:
             # Like Java, stay a member. It can still read its other topics, and the missing ACL may be added.
             self.error = error
             return True
         return self._may_be_released(error, now)
 
-    def _may_be_released(self, error: KafkaError, now: float) -> bool:
+    def _may_be_released(self, error: errors.KafkaError, now: float) -> bool:
         """Return True while this static member should wait for another process with its instance id to leave.
 
         If that process has crashed, its session expires soon.
         """
-        if not isinstance(error, UnreleasedInstanceIdError):
+        if not isinstance(error, errors.UnreleasedInstanceIdError):
             return False
         wait_s = self._config.session_timeout_ms / 1000 + RELEASE_BEYOND_S
         if self._unreleased_since is None:
@@ -415,7 +411,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._fields.forget()
         self._schedule.begin(now)
 
-    def _fenced(self, error: KafkaError, now: float) -> None:
+    def _fenced(self, error: errors.KafkaError, now: float) -> None:
         """Drop the owned partitions, and join again unless the member was leaving."""
         self._come_back = self._come_back or self._phase is not Phase.RELEASING
         self._known = False

@@ -13,18 +13,10 @@ from enum import Enum
 from typing import Any, ClassVar, Protocol
 from uuid import UUID, uuid4
 
+from ... import errors
 from ..._wire import Request, Response
 from ..._wire.messages.leave_group import LeaveGroupRequest
 from ...config import ClientConfig
-from ...errors import (
-    FencedMemberEpochError,
-    GroupIdNotFoundError,
-    KafkaError,
-    MalformedMessageError,
-    UnknownMemberIdError,
-    UnsupportedVersionError,
-    error_for_code,
-)
 from ...errors.shown import shown
 from ...types import TopicPartition
 from ..backoff import Backoff
@@ -151,17 +143,17 @@ The shortest possible session timeout of a group is much longer.
 """
 
 
-def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
+def refusal(response: Any, error: errors.KafkaError | None) -> errors.KafkaError | None:
     """Return the error for a heartbeat that was not accepted, or None.
 
     ``error`` is the reason for a missing response.
     """
     if response is None:
-        return error or KafkaError("no response to a heartbeat of the group")
+        return error or errors.KafkaError("no response to a heartbeat of the group")
     if response.error_code:
-        return error_for_code(response.error_code)(shown(response.error_message or ""))
+        return errors.error_for_code(response.error_code)(shown(response.error_message or ""))
     if response.member_epoch <= 0:
-        return MalformedMessageError("the response to a heartbeat of the group lacks the member epoch")
+        return errors.MalformedMessageError("the response to a heartbeat of the group lacks the member epoch")
     return None
 
 
@@ -359,7 +351,7 @@ class HeartbeatMember(ABC):
         """True if the coordinator may know this member, and must be informed when the member leaves."""
         self._sent: Request[Any] | None = None
         """The heartbeat in flight, or None."""
-        self.error: KafkaError | None = None
+        self.error: errors.KafkaError | None = None
         """An error to report to the application, or None. Most such errors have ended the membership."""
 
     @property
@@ -403,7 +395,7 @@ class HeartbeatMember(ABC):
         self,
         request: Request[Any],
         response: Response | None,
-        error: KafkaError | None,
+        error: errors.KafkaError | None,
         now: float,
         *,
         reconnected: bool = False,
@@ -440,15 +432,15 @@ class HeartbeatMember(ABC):
             awaits_target=self._awaits_target(),
         )
 
-    def _failed(self, error: KafkaError, now: float) -> None:
+    def _failed(self, error: errors.KafkaError, now: float) -> None:
         self._forget_told()
         self._schedule.failed(now)
-        put_out = isinstance(error, FencedMemberEpochError | UnknownMemberIdError)
-        if put_out or (isinstance(error, GroupIdNotFoundError) and self.epoch > 0):
+        put_out = isinstance(error, errors.FencedMemberEpochError | errors.UnknownMemberIdError)
+        if put_out or (isinstance(error, errors.GroupIdNotFoundError) and self.epoch > 0):
             self._fenced(error, now)
         elif not may_repeat(error, self._schedule.failures) and not self._bears_with(error, now):
-            if isinstance(error, UnsupportedVersionError):
-                error = UnsupportedVersionError(f"{self._unserved}; {error}")
+            if isinstance(error, errors.UnsupportedVersionError):
+                error = errors.UnsupportedVersionError(f"{self._unserved}; {error}")
             self.error = error
             self._come_back = self._known = False
             self._drop_out(Event.FAIL, f"the member has failed: {error}")
@@ -499,14 +491,14 @@ class HeartbeatMember(ABC):
         """Include all fields in the next heartbeat, because the last one may have been lost."""
 
     @abstractmethod
-    def _fenced(self, error: KafkaError, now: float) -> None:
+    def _fenced(self, error: errors.KafkaError, now: float) -> None:
         """Handle a coordinator that has removed the member, or has another epoch for it."""
 
     def _may_join(self) -> bool:
         """Return True if there is a subscription to join with."""
         return True
 
-    def _bears_with(self, error: KafkaError, now: float) -> bool:
+    def _bears_with(self, error: errors.KafkaError, now: float) -> bool:
         """Return True if the heartbeat should be repeated even though the error is not retriable."""
         return False
 

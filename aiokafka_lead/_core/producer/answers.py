@@ -5,23 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from ... import errors
 from ..._options.logs import ClientLog
-from ...errors import (
-    BrokerError,
-    ConcurrentTransactionsError,
-    CorruptRecordError,
-    DeliveryTimeoutError,
-    DuplicateSequenceNumberError,
-    InvalidProducerEpochError,
-    KafkaError,
-    MessageTooLargeError,
-    NotEnoughReplicasError,
-    OutOfOrderSequenceNumberError,
-    TransactionAbortedError,
-    UnknownProducerIdError,
-    UnknownServerError,
-    UnknownTopicOrPartitionError,
-)
 from ..metadata.types import HINT_ERRORS, NO_LEADER
 from ..trust import DOUBT_AFTER
 from .accumulator import Accumulator
@@ -29,8 +14,13 @@ from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch, Record
 from .idempotence import sequence_after
 from .outcome import NO_OFFSET, BatchOutcome, Part
 
-_OUT_OF_LINE = (OutOfOrderSequenceNumberError, UnknownProducerIdError)
-_NEVER_APPENDED = (*_OUT_OF_LINE, ConcurrentTransactionsError, NotEnoughReplicasError, CorruptRecordError)
+_OUT_OF_LINE = (errors.OutOfOrderSequenceNumberError, errors.UnknownProducerIdError)
+_NEVER_APPENDED = (
+    *_OUT_OF_LINE,
+    errors.ConcurrentTransactionsError,
+    errors.NotEnoughReplicasError,
+    errors.CorruptRecordError,
+)
 """Retriable errors that prove that the attempt is not in the log.
 
 After any other error, it may be. For example, a leader returns NOT_LEADER_OR_FOLLOWER if it has appended the batch but
@@ -81,12 +71,12 @@ class BatchAnswers:
         self,
         batch: ProducerBatch,
         node_id: int,
-        error: KafkaError,
+        error: errors.KafkaError,
         now: float,
         *,
         log_start_offset: int = -1,
         tells_leaders: bool = False,
-        record_errors: Mapping[int, KafkaError] | None = None,
+        record_errors: Mapping[int, errors.KafkaError] | None = None,
     ) -> None:
         """Handle a batch that was refused or not answered.
 
@@ -97,12 +87,14 @@ class BatchAnswers:
         queue.in_flight -= 1
         batch.in_flight = False
         batch.last_error = error
-        if isinstance(error, DuplicateSequenceNumberError) or (
+        if isinstance(error, errors.DuplicateSequenceNumberError) or (
             isinstance(error, _OUT_OF_LINE) and self._sequencing.surely_in_log(batch)
         ):
             # The batch was appended long ago, and the broker has forgotten its offset (Java: Sender.completeBatch).
             self._acknowledge(batch, node_id, NO_OFFSET, -1, now)
-        elif isinstance(error, MessageTooLargeError) and batch.builder.record_count > 1 and not batch.outcome.done:
+        elif (
+            isinstance(error, errors.MessageTooLargeError) and batch.builder.record_count > 1 and not batch.outcome.done
+        ):
             self._split(batch)
         else:
             out_of_line = self._idempotent and isinstance(error, _OUT_OF_LINE)
@@ -124,16 +116,16 @@ class BatchAnswers:
                 self._requeue(batch, node_id, error, now, out_of_line, log_start_offset, tells_leaders)
         self._go_on(queue, now)
 
-    def _is_outdated(self, batch: ProducerBatch, error: KafkaError) -> bool:
+    def _is_outdated(self, batch: ProducerBatch, error: errors.KafkaError) -> bool:
         """Return True if another producer id will help after INVALID_PRODUCER_EPOCH.
 
         No other producer has the same id, unless there are transactions, so the records may be sent again. But the
         broker has not looked for duplicates, so an earlier attempt may be in the log if the batch is in doubt.
         """
-        fenced = self._idempotent and isinstance(error, InvalidProducerEpochError)
+        fenced = self._idempotent and isinstance(error, errors.InvalidProducerEpochError)
         return fenced and self._transactional is None and not batch.in_doubt
 
-    def _may_pass(self, batch: ProducerBatch, error: KafkaError) -> bool:
+    def _may_pass(self, batch: ProducerBatch, error: errors.KafkaError) -> bool:
         """Return True if UNKNOWN_SERVER_ERROR should be retried. Only an idempotent producer does this.
 
         Java gives up immediately. But brokers that are isolated or broken also return this error, and another broker
@@ -141,10 +133,12 @@ class BatchAnswers:
         same number of times again, so that metadata can name the other broker.
         """
         return (
-            self._idempotent and isinstance(error, UnknownServerError) and batch.patience.refusals + 1 < 2 * DOUBT_AFTER
+            self._idempotent
+            and isinstance(error, errors.UnknownServerError)
+            and batch.patience.refusals + 1 < 2 * DOUBT_AFTER
         )
 
-    def not_sent(self, batch: ProducerBatch, node_id: int, error: KafkaError, now: float) -> None:
+    def not_sent(self, batch: ProducerBatch, node_id: int, error: errors.KafkaError, now: float) -> None:
         """Handle a request that was never sent, because the connection was lost or the broker is too old for it."""
         in_doubt = batch.in_doubt
         if error.retriable:
@@ -158,7 +152,7 @@ class BatchAnswers:
         self._give_up(batch, error, now)
         self._go_on(queue, now)
 
-    def fail_ready(self, node_id: int, error: KafkaError, now: float) -> None:
+    def fail_ready(self, node_id: int, error: errors.KafkaError, now: float) -> None:
         """Give up the batches that are ready for a broker to which nothing can ever be sent."""
         for queue in list(self._schedule.ready.get(node_id, ())):
             for batch in list(queue.batches):
@@ -186,7 +180,7 @@ class BatchAnswers:
         where = f"{topic.name}-{queue.partition}"
         if batch.outcome.done or (queue.named if queue.open is batch else batch.named):
             text = f"{where} no longer exists: the topic was recreated with {topic.count} partitions; the records were"
-            self._give_up(batch, UnknownTopicOrPartitionError(f"{text} {_fate(batch)}"), now)
+            self._give_up(batch, errors.UnknownTopicOrPartitionError(f"{text} {_fate(batch)}"), now)
             return
         self._log.info(
             "%s no longer exists: %d records go to other partitions",
@@ -223,7 +217,7 @@ class BatchAnswers:
         self,
         batch: ProducerBatch,
         node_id: int,
-        error: KafkaError,
+        error: errors.KafkaError,
         now: float,
         out_of_line: bool,
         log_start_offset: int,
@@ -231,13 +225,13 @@ class BatchAnswers:
     ) -> None:
         queue = batch.queue
         self._sequencing.refused(batch)
-        if isinstance(error, InvalidProducerEpochError):
+        if isinstance(error, errors.InvalidProducerEpochError):
             self._sequencing.outdated(batch)
         elif out_of_line:
             if queue.batches[0] is not batch or batch.stranded:
                 batch.patience.failed_for_another(now)
                 return
-            if isinstance(error, UnknownProducerIdError) and log_start_offset < 0:
+            if isinstance(error, errors.UnknownProducerIdError) and log_start_offset < 0:
                 pass  # The partition was being moved. The next response decides (Java: TransactionManager.canRetry).
             else:
                 self._sequencing.rejected(batch)
@@ -247,7 +241,7 @@ class BatchAnswers:
         by_leader = error.code in HINT_ERRORS and queue.leader_id == node_id and queue.leader_epoch == epoch >= 0
         # The previous transaction is still ending. This takes little time, so the delays are as short as for a leader
         # that has not caught up.
-        ending = isinstance(error, ConcurrentTransactionsError)
+        ending = isinstance(error, errors.ConcurrentTransactionsError)
         lags = batch.patience.failed(now, epoch, self._retry, by_leader or ending, tells_leaders or ending)
         if lags and by_leader:
             self._counters.catch_up_waits += 1
@@ -297,7 +291,7 @@ class BatchAnswers:
         """Give up every batch that is older than ``delivery_timeout_ms``."""
         expired: dict[PartitionQueue, None] = {}
         for batch in self._accumulator.schedule.expired(now):
-            error = DeliveryTimeoutError(self._expiry_message(batch))
+            error = errors.DeliveryTimeoutError(self._expiry_message(batch))
             error.__cause__ = batch.last_error
             self._counters.records_expired += batch.builder.record_count
             self._abandon(batch, error, now)
@@ -305,7 +299,7 @@ class BatchAnswers:
         for queue in expired:
             self._go_on(queue, now)
 
-    def abort(self, make_error: Callable[[str], KafkaError], now: float) -> None:
+    def abort(self, make_error: Callable[[str], errors.KafkaError], now: float) -> None:
         """Give up every pending batch.
 
         ``make_error`` receives a text that says whether the records may be in the log.
@@ -319,7 +313,7 @@ class BatchAnswers:
                         self._abandon(batch, error, now)
                 self._go_on(queue, now)
 
-    def _abandon(self, batch: ProducerBatch, error: KafkaError, now: float) -> None:
+    def _abandon(self, batch: ProducerBatch, error: errors.KafkaError, now: float) -> None:
         if not batch.in_flight:
             self._give_up(batch, error, now)
             return
@@ -330,9 +324,9 @@ class BatchAnswers:
     def _give_up(
         self,
         batch: ProducerBatch,
-        error: KafkaError,
+        error: errors.KafkaError,
         now: float,
-        record_errors: Mapping[int, KafkaError] | None = None,
+        record_errors: Mapping[int, errors.KafkaError] | None = None,
     ) -> None:
         if batch.base_sequence != NO_SEQUENCE:
             self._sequencing.given_up(batch, batch.in_doubt)
@@ -341,11 +335,15 @@ class BatchAnswers:
             self._fail(batch, error, now, record_errors)
 
     def _fail(
-        self, batch: ProducerBatch, error: KafkaError, now: float, record_errors: Mapping[int, KafkaError] | None
+        self,
+        batch: ProducerBatch,
+        error: errors.KafkaError,
+        now: float,
+        record_errors: Mapping[int, errors.KafkaError] | None,
     ) -> None:
         queue = batch.queue
         self._counters.settled(queue.topic.name, batch.builder.record_count, batch.created_at, now, error)
-        wanted = isinstance(error, TransactionAbortedError)
+        wanted = isinstance(error, errors.TransactionAbortedError)
         self._log.log(
             logging.DEBUG if wanted else logging.WARNING,
             "%s-%d: dropped %d records: %s",
@@ -404,9 +402,9 @@ class BatchAnswers:
         return f"{text}; {why}" if why else text
 
 
-def _may_be_appended(error: KafkaError) -> bool:
+def _may_be_appended(error: errors.KafkaError) -> bool:
     """Return True if an attempt that ended with this error may be in the log."""
-    if not isinstance(error, BrokerError) or isinstance(error, UnknownServerError):
+    if not isinstance(error, errors.BrokerError) or isinstance(error, errors.UnknownServerError):
         return True
     return error.retriable and not isinstance(error, _NEVER_APPENDED)
 

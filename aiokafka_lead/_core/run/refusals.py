@@ -6,30 +6,20 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ... import errors
 from ..._options.logs import ClientLog
 from ...config import ClientConfig
-from ...errors import (
-    ClusterAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    KafkaError,
-    RecordDeserializationError,
-    SaslAuthenticationFailedError,
-    SchemaRegistryError,
-    SslAuthenticationError,
-    TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailedError,
-)
 from ...errors.shown import shown_cause
 from ..backoff import Backoff
 from .options import leaves
 
 REFUSALS = (
-    ClusterAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    SaslAuthenticationFailedError,
-    SslAuthenticationError,
-    TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailedError,
+    errors.ClusterAuthorizationFailedError,
+    errors.GroupAuthorizationFailedError,
+    errors.SaslAuthenticationFailedError,
+    errors.SslAuthenticationError,
+    errors.TopicAuthorizationFailedError,
+    errors.TransactionalIdAuthorizationFailedError,
 )
 """Errors that may be temporary, because a broker that has just started may not have loaded its users and ACLs yet."""
 
@@ -60,7 +50,7 @@ class Refusals:
         """Return True if this error is a refusal that the run may tolerate."""
         return self._patience_s > 0 and isinstance(error, REFUSALS)
 
-    def bear(self, error: KafkaError, now: float) -> float:
+    def bear(self, error: errors.KafkaError, now: float) -> float:
         """Return the seconds after which to retry. If the refusals have lasted for too long, raise the error."""
         self.passed(now)
         if not self._count:
@@ -166,10 +156,10 @@ def is_outage(error: BaseException) -> bool:
 
     The record and its handler may be fine, so the attempt does not count.
     """
-    if isinstance(error, RecordDeserializationError):
+    if isinstance(error, errors.RecordDeserializationError):
         return not error.lasts
     for leaf in leaves(error):
         for each in (leaf, leaf.__cause__):
-            if isinstance(each, SchemaRegistryError) and each.at_fault:
+            if isinstance(each, errors.SchemaRegistryError) and each.at_fault:
                 return True
     return False

@@ -6,19 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
+from ... import errors
 from ..._values import NamedTuple
 from ..._wire.messages.share_acknowledge import ShareAcknowledgeResponse
 from ..._wire.messages.share_fetch import AcquiredRecords, PartitionData, ShareFetchResponse
-from ...errors import (
-    FencedLeaderEpochError,
-    InvalidRecordStateError,
-    KafkaError,
-    KafkaStorageError,
-    NotLeaderOrFollowerError,
-    ShareSessionNotFoundError,
-    UnknownServerError,
-    error_for_code,
-)
 from ...errors.shown import shown
 from ...types import TopicPartition
 from ..leadership.hints import HintReader
@@ -37,10 +28,10 @@ MOST_OFFSETS = 1 << 20
 Brokers acquire fewer, and each offset takes a byte of memory here.
 """
 
-MOVED = frozenset((NotLeaderOrFollowerError.code, FencedLeaderEpochError.code))
+MOVED = frozenset((errors.NotLeaderOrFollowerError.code, errors.FencedLeaderEpochError.code))
 """Errors of a partition with a new leader. The new leader does not know the locks of the old one."""
 
-STALE = MOVED | {KafkaStorageError.code}
+STALE = MOVED | {errors.KafkaStorageError.code}
 """Errors of a partition that has a new leader, or will have one soon."""
 
 
@@ -60,7 +51,7 @@ class ShareOutcome:
     def __init__(self, hints: list[LeaderHint]) -> None:
         self.arrived: list[Arrived] = []
         self.hints = hints
-        self.errors: list[KafkaError] = []
+        self.errors: list[errors.KafkaError] = []
         """Errors for the application, because they are not temporary."""
         self.refresh = False
         """True if the metadata is outdated."""
@@ -68,7 +59,7 @@ class ShareOutcome:
         """True if the broker keeps refusing, and therefore may no longer lead a partition."""
         self.lock_s: float | None = None
         """Lock duration in seconds, if the response contains it."""
-        self.refused: KafkaError | None = None
+        self.refused: errors.KafkaError | None = None
         """The error for which acknowledgements were refused, or None."""
 
 
@@ -77,7 +68,7 @@ class _CurrentLeader(Protocol):
     leader_epoch: int
 
 
-def read_failure(planned: Planned, error: KafkaError, now: float) -> None:
+def read_failure(planned: Planned, error: errors.KafkaError, now: float) -> None:
     """Handle a request without a response. The connection is closed, which ended the session."""
     exchange = planned.exchange
     for sent in planned.acks.values():
@@ -141,7 +132,7 @@ class _Reading:
         self._acks = dict(planned.acks)
         """Acknowledgements whose outcome has not been read yet."""
         self._lock_s = SHORTEST_LOCK_S
-        self._put_off: type[KafkaError] | None = None
+        self._put_off: type[errors.KafkaError] | None = None
         """The error for which acknowledgements must be sent again, or None."""
         self.named: set[PlacedPartition] = set()
         """Partitions for which the response contains records or an error."""
@@ -156,20 +147,20 @@ class _Reading:
         """Handle the error if the broker has refused the whole request. Return True if it has."""
         exchange = self._exchange
         if not exchange.session.answered(code) or code:
-            kind = error_for_code(code)
+            kind = errors.error_for_code(code)
             error = kind(shown(message or ""))
             # Brokers return this error if a session contains a deleted topic. The next session will not contain it.
-            unknown = kind is UnknownServerError
+            unknown = kind is errors.UnknownServerError
             if unknown:
                 exchange.session.begin_anew()
             self.outcome.refused = error if self._acks else None
             for sent in self._acks.values():
-                if may_pass(kind) and code != ShareSessionNotFoundError.code:
+                if may_pass(kind) and code != errors.ShareSessionNotFoundError.code:
                     exchange.again(sent, self._now)
                 else:
                     exchange.give_up(sent, error)
-            if code == ShareSessionNotFoundError.code:
-                exchange.lose(InvalidRecordStateError(f"the broker has released the record: {error.message}"))
+            if code == errors.ShareSessionNotFoundError.code:
+                exchange.lose(errors.InvalidRecordStateError(f"the broker has released the record: {error.message}"))
             if not may_pass(kind):
                 self.outcome.errors.append(error)
                 for asked in self._planned.fetched.values():
@@ -179,7 +170,7 @@ class _Reading:
             return True
         return False
 
-    def _useless(self, kind: type[KafkaError]) -> None:
+    def _useless(self, kind: type[errors.KafkaError]) -> None:
         """Back off, because the broker did not execute the request."""
         self._exchange.back_off(self._now, kind)
         self.outcome.doubt |= self._exchange.in_doubt(self._now)
@@ -192,9 +183,9 @@ class _Reading:
         tp = sent[0].acquired.tp
         if code:
             self._hint(tp, key.topic_id, code, leader)
-            self.outcome.refused = error_for_code(code)(shown(message or ""))
+            self.outcome.refused = errors.error_for_code(code)(shown(message or ""))
             if self._exchange.refused(sent, code, message, self._now):
-                self._put_off = error_for_code(code)
+                self._put_off = errors.error_for_code(code)
         else:
             expires_at, gone_at = self._times()
             self._exchange.taken(tp, sent, expires_at, gone_at)
@@ -215,7 +206,7 @@ class _Reading:
             self._records(placed, data)
             return
         self._hint(placed.tp, placed.topic_id, code, data.current_leader)
-        kind = error_for_code(code)
+        kind = errors.error_for_code(code)
         if code in STALE:
             placed.move.refused(self._exchange.node_id, self._now)
         if code in MOVED:
@@ -230,7 +221,7 @@ class _Reading:
 
     def _hint(self, tp: TopicPartition, topic_id: UUID, code: int, leader: _CurrentLeader) -> None:
         self._hints.read(tp.topic, topic_id, tp.partition, code, leader)
-        self.outcome.refresh |= code in STALE or error_for_code(code).refreshes_metadata
+        self.outcome.refresh |= code in STALE or errors.error_for_code(code).refreshes_metadata
 
     def _records(self, placed: PlacedPartition, data: PartitionData) -> None:
         ranges = _valid(data.acquired_records)

@@ -6,22 +6,12 @@ from collections.abc import Callable
 from enum import Enum
 from uuid import UUID
 
+from ... import errors
 from ..._records.layout import CODEC_NAMES
 from ..._values import NamedTuple
 from ..._wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
-)
-from ...errors import (
-    InvalidRecordError,
-    InvalidRequestError,
-    KafkaError,
-    TelemetryTooLargeError,
-    ThrottlingQuotaExceededError,
-    UnknownSubscriptionIdError,
-    UnsupportedCompressionTypeError,
-    UnsupportedVersionError,
-    error_for_code,
 )
 from ..backoff import Backoff
 from ..chance import random
@@ -157,14 +147,14 @@ class _Then(Enum):
     END = "end"
 
 
-_AFTER_ERROR: dict[type[KafkaError], _Then] = {
-    UnknownSubscriptionIdError: _Then.ASK_AT_ONCE,
-    UnsupportedCompressionTypeError: _Then.ASK_AT_ONCE,
-    TelemetryTooLargeError: _Then.ASK_AFTER_INTERVAL,
-    ThrottlingQuotaExceededError: _Then.ASK_AFTER_INTERVAL,
-    InvalidRequestError: _Then.END,
-    InvalidRecordError: _Then.END,
-    UnsupportedVersionError: _Then.END,
+_AFTER_ERROR: dict[type[errors.KafkaError], _Then] = {
+    errors.UnknownSubscriptionIdError: _Then.ASK_AT_ONCE,
+    errors.UnsupportedCompressionTypeError: _Then.ASK_AT_ONCE,
+    errors.TelemetryTooLargeError: _Then.ASK_AFTER_INTERVAL,
+    errors.ThrottlingQuotaExceededError: _Then.ASK_AFTER_INTERVAL,
+    errors.InvalidRequestError: _Then.END,
+    errors.InvalidRecordError: _Then.END,
+    errors.UnsupportedVersionError: _Then.END,
 }
 """Reactions to errors. Errors that are not listed here end the exchange unless they are retriable.
 
@@ -175,7 +165,7 @@ Java: ``ClientTelemetryUtils.maybeFetchErrorIntervalMs``.
 class Outcome(NamedTuple):
     """The result of a response."""
 
-    error: KafkaError | None
+    error: errors.KafkaError | None
     """The broker's error, or None."""
     ended: bool
     """True if the error ends the exchange."""
@@ -242,7 +232,7 @@ class TelemetryState:
         if response.client_instance_id != _NO_ID:
             self.client_instance_id = response.client_instance_id
         elif self.client_instance_id is None:
-            self.failed(InvalidRequestError("the broker returned no client instance id"), now)
+            self.failed(errors.InvalidRequestError("the broker returned no client instance id"), now)
             return _FINE
         self._failures = 0
         self.subscription = found = Subscription.from_response(response)
@@ -284,11 +274,11 @@ class TelemetryState:
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
-    def failed(self, error: KafkaError, now: float) -> None:
+    def failed(self, error: errors.KafkaError, now: float) -> None:
         """Process a request that failed without a response."""
         if self.phase is Phase.SUBSCRIPTION_IN_PROGRESS:
             self._failures += 1
-            served = not isinstance(error, UnsupportedVersionError)
+            served = not isinstance(error, errors.UnsupportedVersionError)
             self._ask_again(now + (self._backoff.delay_s(self._failures) if served else DEFAULT_INTERVAL_S))
         elif self.phase in (Phase.PUSH_IN_PROGRESS, Phase.TERMINATING_PUSH_NEEDED):
             self._next_push(now)
@@ -306,7 +296,7 @@ class TelemetryState:
     def _refused(self, error_code: int, now: float) -> Outcome:
         error = _error(error_code)
         assert error is not None
-        if isinstance(error, UnsupportedCompressionTypeError):
+        if isinstance(error, errors.UnsupportedCompressionTypeError):
             self._refused_codecs.add(self._codec)
         then = _AFTER_ERROR.get(type(error), _Then.ASK_AFTER_INTERVAL if error.retriable else _Then.END)
         closing = self.phase is Phase.TERMINATING_PUSH_NEEDED
@@ -338,5 +328,5 @@ class TelemetryState:
         self.phase = TRANSITIONS.after(self.phase, event)
 
 
-def _error(code: int) -> KafkaError | None:
-    return error_for_code(code)() if code else None
+def _error(code: int) -> errors.KafkaError | None:
+    return errors.error_for_code(code)() if code else None

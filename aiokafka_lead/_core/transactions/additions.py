@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ... import errors
 from ..._options.arguments import map_of, offset, topic_partition
 from ..._wire import ApiVersions
 from ..._wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -18,14 +19,6 @@ from ..._wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
-)
-from ...errors import (
-    ConfigError,
-    ConfigTypeError,
-    KafkaConnectionError,
-    KafkaError,
-    OperationNotAttemptedError,
-    error_for_code,
 )
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..metadata.types import NO_TOPIC_ID
@@ -52,9 +45,11 @@ def checked_group(group: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
     """Return the group passed by the application. Raises `ConfigTypeError` or `ConfigError` if it is invalid."""
     found = ConsumerGroupMetadata(group) if isinstance(group, str) else group
     if not isinstance(found, ConsumerGroupMetadata):
-        raise ConfigTypeError(f"group_metadata must be a ConsumerGroupMetadata or a str, not {type(group).__name__}")
+        raise errors.ConfigTypeError(
+            f"group_metadata must be a ConsumerGroupMetadata or a str, not {type(group).__name__}"
+        )
     if not found.group_id:
-        raise ConfigError("group_metadata must name a group")
+        raise errors.ConfigError("group_metadata must name a group")
     return found
 
 
@@ -74,21 +69,21 @@ def add_partitions_request(
     return request, versions.version_for(AddPartitionsToTxnRequest, highest=LAST_OF_CLIENTS)
 
 
-def read_added(response: AddPartitionsToTxnResponse, partitions: Iterable[TopicPartition]) -> KafkaError | None:
+def read_added(response: AddPartitionsToTxnResponse, partitions: Iterable[TopicPartition]) -> errors.KafkaError | None:
     """Return the most significant error of the response, or None.
 
     ``partitions`` were requested. A partition without a result was not added. If one partition fails, the broker adds
     no partition and marks the others as not attempted. That mark is ignored.
     """
-    reason: KafkaError | None = None
+    reason: errors.KafkaError | None = None
     lacking = set(partitions)
     for topic in response.results_by_topic_v3_and_below:
         for result in topic.results_by_partition:
             lacking.discard(TopicPartition(topic.name, result.partition_index))
             if result.partition_error_code:
-                kind = error_for_code(result.partition_error_code)
+                kind = errors.error_for_code(result.partition_error_code)
                 error = kind(f"AddPartitionsToTxn: {topic.name}-{result.partition_index}: {kind().message}")
-                if reason is None or isinstance(reason, OperationNotAttemptedError) or not error.retriable:
+                if reason is None or isinstance(reason, errors.OperationNotAttemptedError) or not error.retriable:
                     reason = error
     return reason or next(map(_not_mentioned, lacking), None)
 
@@ -152,10 +147,10 @@ def offsets_request(
 
 def read_offsets(
     response: TxnOffsetCommitResponse, group: ConsumerGroupMetadata, partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, KafkaError]:
+) -> dict[TopicPartition, errors.KafkaError]:
     """Return the error of each of the ``partitions`` whose offset was not added to the transaction."""
     names = {topic_id: name for name, topic_id in group.topic_ids.items()}
-    failed: dict[TopicPartition, KafkaError] = {}
+    failed: dict[TopicPartition, errors.KafkaError] = {}
     lacking = set(partitions)
     for topic in response.topics:
         name = topic.name or names.get(topic.topic_id, "")
@@ -163,12 +158,12 @@ def read_offsets(
             tp = TopicPartition(name, partition.partition_index)
             lacking.discard(tp)
             if partition.error_code:
-                kind: Any = error_for_code(partition.error_code)
+                kind: Any = errors.error_for_code(partition.error_code)
                 failed[tp] = kind(f"TxnOffsetCommit: {tp}: {kind().message}")
     for tp in lacking:
         failed[tp] = _not_mentioned(tp)
     return failed
 
 
-def _not_mentioned(tp: TopicPartition) -> KafkaError:
-    return KafkaConnectionError(f"the coordinator's response lacks {tp}")
+def _not_mentioned(tp: TopicPartition) -> errors.KafkaError:
+    return errors.KafkaConnectionError(f"the coordinator's response lacks {tp}")

@@ -12,21 +12,13 @@ from enum import Enum
 from operator import is_
 from typing import Any
 
+from ... import errors
 from ..._wire import ApiVersions, Request
 from ..._wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ..._wire.messages.end_txn import EndTxnRequest
 from ..._wire.messages.init_producer_id import InitProducerIdRequest
 from ..._wire.messages.produce import ProduceRequest
 from ..._wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from ...errors import (
-    ConcurrentTransactionsError,
-    InvalidTxnStateError,
-    KafkaError,
-    ProducerFencedError,
-    TransactionalIdNotFoundError,
-    UnknownServerError,
-    error_for_code,
-)
 from .verdicts import Call, Verdict, verdict_of
 
 # --- the version of transactions --------------------------------------------------------------------------------------
@@ -94,10 +86,10 @@ def ask_request(transactional_id: str, versions: ApiVersions) -> tuple[DescribeT
     return DescribeTransactionsRequest(transactional_ids=[transactional_id]), version
 
 
-def read_ended(response: DescribeTransactionsResponse) -> KafkaError | None:
+def read_ended(response: DescribeTransactionsResponse) -> errors.KafkaError | None:
     """Return None if the coordinator has finished ending the transaction, or does not know it."""
     ending = any(found.transaction_state in _ENDING for found in response.transaction_states)
-    return ConcurrentTransactionsError() if ending else None
+    return errors.ConcurrentTransactionsError() if ending else None
 
 
 class Outcome(Enum):
@@ -146,11 +138,11 @@ class Errand:
         """True if the errand ends a transaction."""
         self.outcome: Outcome | None = None
         """The outcome of the transaction, or None until it is known. The errand may continue after this."""
-        self.refusal: KafkaError | None = None
+        self.refusal: errors.KafkaError | None = None
         """The error that ended the errand early, or None."""
-        self.reason: KafkaError | None = None
+        self.reason: errors.KafkaError | None = None
         """The error that caused an abort instead of a commit, or a request for the coordinator's state."""
-        self.latest: KafkaError | None = None
+        self.latest: errors.KafkaError | None = None
         """The error of the latest request, or None if it succeeded."""
         self.in_doubt = False
         """True if a request to commit was not answered, so the transaction may have been committed."""
@@ -162,7 +154,7 @@ class Errand:
     @property
     def fenced(self) -> bool:
         """True if the errand ended because another producer uses the transactional id."""
-        return isinstance(self.refusal, ProducerFencedError)
+        return isinstance(self.refusal, errors.ProducerFencedError)
 
     def request(self, versions: ApiVersions) -> tuple[Request[Any], int]:
         """Return the next request, and its version for a broker with these ``versions``.
@@ -211,18 +203,18 @@ class Errand:
         if self.call is Call.ASK:
             return self._learn(response)
         if response.error_code:
-            kind = error_for_code(response.error_code)
+            kind = errors.error_for_code(response.error_code)
             return self.failed(kind(f"{self._name}: {kind().message}"))
         if self.call is Call.COMMIT or self.call is Call.ABORT:
             self._ended(response.producer_id, response.producer_epoch)
         elif response.producer_id < 0:
-            return self.failed(UnknownServerError(f"{self._name}: the response has no producer id"))
+            return self.failed(errors.UnknownServerError(f"{self._name}: the response has no producer id"))
         else:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self.call = None
         return None
 
-    def failed(self, error: KafkaError) -> Verdict | None:
+    def failed(self, error: errors.KafkaError) -> Verdict | None:
         """Process an error or a failed request. Returns None or a verdict, like `answered`."""
         assert self.call is not None
         self.latest = error
@@ -246,7 +238,7 @@ class Errand:
             self.producer_id, self.epoch = producer_id, epoch
         self.call = Call.RENEW if self.renew else None
 
-    def _abort(self, error: KafkaError) -> None:
+    def _abort(self, error: errors.KafkaError) -> None:
         """Continue after the coordinator has refused to commit: abort the transaction if it is still open.
 
         Without KIP-890, an earlier request to commit may have been executed despite the refusal, so the coordinator is
@@ -255,36 +247,36 @@ class Errand:
         self.reason = error
         self.call = Call.ASK if self.in_doubt and not self.v2 else Call.ABORT
 
-    def _go_on(self, error: KafkaError) -> None:
+    def _go_on(self, error: errors.KafkaError) -> None:
         """Continue with a new epoch, because there is no transaction to end."""
         self._not_committed(error)
         self.call = Call.RENEW
 
-    def _ask(self, error: KafkaError) -> None:
+    def _ask(self, error: errors.KafkaError) -> None:
         self.reason = self.reason or error
         self.call = Call.ASK
 
-    def _start(self, error: KafkaError) -> None:
+    def _start(self, error: errors.KafkaError) -> None:
         self._not_committed(error)
         self.call = Call.START
 
-    def _not_committed(self, error: KafkaError) -> None:
+    def _not_committed(self, error: errors.KafkaError) -> None:
         self.reason = self.reason or error
         if self._ends and self.outcome is None:
             self.outcome = Outcome.UNKNOWN if self.in_doubt else Outcome.ABORTED
 
-    def _refuse(self, error: KafkaError) -> None:
+    def _refuse(self, error: errors.KafkaError) -> None:
         self.refusal = error
         self.call = None
 
-    def _fence(self, error: KafkaError, rival: str = "") -> None:
+    def _fence(self, error: errors.KafkaError, rival: str = "") -> None:
         text = f"another producer has taken over the transactional id {self.transactional_id!r}"
         if rival:
             text += f": {rival}"
         self._not_committed(error)
         if self.outcome is Outcome.UNKNOWN:
             text += "; the transaction may have been committed before"
-        fenced = ProducerFencedError(text)
+        fenced = errors.ProducerFencedError(text)
         fenced.__cause__ = self.reason or error
         self._refuse(fenced)
 
@@ -299,9 +291,11 @@ class Errand:
         """
         found = next((s for s in response.transaction_states if s.transactional_id == self.transactional_id), None)
         if found is None:
-            return self.failed(TransactionalIdNotFoundError(f"{self._name}: the response lacks the transactional id"))
+            return self.failed(
+                errors.TransactionalIdNotFoundError(f"{self._name}: the response lacks the transactional id")
+            )
         if found.error_code:
-            kind = error_for_code(found.error_code)
+            kind = errors.error_for_code(found.error_code)
             return self.failed(kind(f"{self._name}: {kind().message}"))
         own = found.producer_id == self.producer_id and found.producer_epoch in (self.epoch, self.epoch + 1)
         if own and found.transaction_state in _ENDING:
@@ -309,12 +303,12 @@ class Errand:
         # The earlier error was wrong: no other producer has taken over.
         if own and found.producer_epoch == self.epoch:
             self._contradicted = True
-            if isinstance(self.reason, InvalidTxnStateError):
+            if isinstance(self.reason, errors.InvalidTxnStateError):
                 self.outcome = self._fate_in(found.transaction_state)
-            self._go_on(self.reason or ProducerFencedError())
+            self._go_on(self.reason or errors.ProducerFencedError())
             return None
         if own and found.transaction_state == _TIMED_OUT and found.producer_epoch == self.epoch + 1:
-            gone = InvalidTxnStateError(f"{self._name}: the coordinator has aborted the transaction")
+            gone = errors.InvalidTxnStateError(f"{self._name}: the coordinator has aborted the transaction")
             gone.__cause__, self.reason = self.reason, gone
             self._not_committed(gone)
             self.epoch = found.producer_epoch
@@ -330,7 +324,7 @@ class Errand:
             f"its state is {found.transaction_state}, with producer id {found.producer_id} and epoch "
             f"{found.producer_epoch}; this producer has {self.producer_id} and {self.epoch}"
         )
-        self._fence(ProducerFencedError(), rival)
+        self._fence(errors.ProducerFencedError(), rival)
         return None
 
     def _fate_in(self, state: str) -> Outcome:
@@ -349,7 +343,7 @@ class Errand:
         return f"{self.call.value} of {self.transactional_id!r}"
 
 
-_STEPS: dict[Verdict, Callable[[Errand, KafkaError], None]] = {
+_STEPS: dict[Verdict, Callable[[Errand, errors.KafkaError], None]] = {
     Verdict.ABORT: Errand._abort,
     Verdict.RENEW: Errand._go_on,
     Verdict.START: Errand._start,

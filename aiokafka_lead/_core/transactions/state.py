@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from ... import errors
 from ..._values import NamedTuple
-from ...errors import (
-    IllegalStateError,
-    InvalidProducerEpochError,
-    InvalidTxnStateError,
-    KafkaError,
-    TransactionAbortedError,
-)
 from ...errors.base import own_copy
 from ...health import TransactionHealth
 from ..transitions import Transitions
@@ -120,7 +114,7 @@ TRANSITIONS = Transitions(
 )
 
 
-_PERHAPS_TIMED_OUT = (InvalidProducerEpochError, InvalidTxnStateError)
+_PERHAPS_TIMED_OUT = (errors.InvalidProducerEpochError, errors.InvalidTxnStateError)
 """Errors that show a producer that the coordinator may have aborted its transaction because of its timeout."""
 
 _NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.STORED, Phase.COMMITTING, Phase.ABORTING)
@@ -173,7 +167,7 @@ class TransactionState:
         """
         self._asked = False
         """True if the coordinator has been asked to end the transaction, and therefore determines the outcome."""
-        self.error: KafkaError | None = None
+        self.error: errors.KafkaError | None = None
         """The reason why the transaction can only be aborted.
 
         In phase FENCED, the reason why the producer has ended.
@@ -188,11 +182,13 @@ class TransactionState:
         """Raise an error if no transaction can begin, even after the work in progress has ended."""
         self.check_fenced()
         if self.phase is Phase.HANDED_OVER:
-            raise IllegalStateError("the transaction was handed over: this producer cannot begin another")
+            raise errors.IllegalStateError("the transaction was handed over: this producer cannot begin another")
         if self.phase in (Phase.OPEN, Phase.FAILED, Phase.STORED):
-            raise IllegalStateError("a transaction is open: commit or abort it before you begin another")
+            raise errors.IllegalStateError("a transaction is open: commit or abort it before you begin another")
         if self.phase is Phase.COMMITTING and not self._asked:
-            raise IllegalStateError("another task is committing the open transaction: wait before you begin another")
+            raise errors.IllegalStateError(
+                "another task is committing the open transaction: wait before you begin another"
+            )
 
     def check_open(self, number: int) -> None:
         """Raise an error unless the transaction ``number`` accepts records and offsets."""
@@ -202,8 +198,8 @@ class TransactionState:
         if self.number == number and self.phase is Phase.FAILED:
             raise self.aborted("the transaction has failed: abort it")
         if self.number == number and self.phase in (Phase.STORED, Phase.COMMITTING, Phase.ABORTING):
-            raise IllegalStateError("the transaction is ending")
-        raise IllegalStateError("no transaction is open: begin a transaction before you send")
+            raise errors.IllegalStateError("the transaction is ending")
+        raise errors.IllegalStateError("no transaction is open: begin a transaction before you send")
 
     def check_fenced(self) -> None:
         """Raise `ProducerFencedError` if another producer has taken over the transactional id."""
@@ -221,7 +217,7 @@ class TransactionState:
         self.fate = Fate()
         self.began_at = now
 
-    def fail(self, error: KafkaError) -> bool:
+    def fail(self, error: errors.KafkaError) -> bool:
         """Mark the transaction as failed, so that it can only be aborted. Return True if it had not already failed."""
         if self._asked or self.phase not in (Phase.OPEN, Phase.STORED, Phase.COMMITTING):
             return False
@@ -318,7 +314,7 @@ class TransactionState:
             self.producer_id, self.epoch = errand.producer_id, errand.epoch
             self.renew = False
 
-    def _refused(self, error: KafkaError) -> None:
+    def _refused(self, error: errors.KafkaError) -> None:
         if self.phase is Phase.COMMITTING:
             self._take(Event.FAIL)
             self.error = error
@@ -327,7 +323,7 @@ class TransactionState:
 
     # --- errors and health --------------------------------------------------------------------------------------------
 
-    def aborted(self, text: str) -> TransactionAbortedError:
+    def aborted(self, text: str) -> errors.TransactionAbortedError:
         """Return the error for a transaction that was aborted or will be aborted."""
         if self.error is not None:
             text = f"{text}: {self.error}"
@@ -335,7 +331,7 @@ class TransactionState:
             text += (
                 f" (coordinators abort transactions that are older than transaction_timeout_ms, {self.timeout_ms:g})"
             )
-        failure = TransactionAbortedError(text)
+        failure = errors.TransactionAbortedError(text)
         failure.__cause__ = self.error
         return failure
 

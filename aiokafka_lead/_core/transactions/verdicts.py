@@ -11,28 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from ...errors import (
-    FencedInstanceIdError,
-    GroupAuthorizationFailedError,
-    GroupIdNotFoundError,
-    IllegalGenerationError,
-    InvalidProducerEpochError,
-    InvalidProducerIdMappingError,
-    InvalidTransactionTimeoutError,
-    InvalidTxnStateError,
-    KafkaError,
-    ProducerFencedError,
-    StaleMemberEpochError,
-    TopicAuthorizationFailedError,
-    TransactionAbortableError,
-    TransactionalIdAuthorizationFailedError,
-    TransactionalIdNotFoundError,
-    UnknownMemberIdError,
-    UnknownProducerIdError,
-    UnknownServerError,
-    UnsupportedForMessageFormatError,
-    UnsupportedVersionError,
-)
+from ... import errors
 
 
 class Call(Enum):
@@ -73,28 +52,28 @@ class Verdict(Enum):
     """Raise the error in the caller, which may try again once the cause is gone."""
 
 
-Verdicts = Mapping[type[KafkaError], Verdict]
+Verdicts = Mapping[type[errors.KafkaError], Verdict]
 
-FENCED: tuple[type[KafkaError], ...] = (ProducerFencedError, InvalidProducerEpochError)
+FENCED: tuple[type[errors.KafkaError], ...] = (errors.ProducerFencedError, errors.InvalidProducerEpochError)
 """Two codes of the same error. Older versions of the protocol have only the second."""
 
-_NOT_MINE: Verdicts = dict.fromkeys((*FENCED, InvalidProducerIdMappingError), Verdict.ASK)
-_UNEXPLAINED: Verdicts = {UnknownServerError: Verdict.RETRY}
+_NOT_MINE: Verdicts = dict.fromkeys((*FENCED, errors.InvalidProducerIdMappingError), Verdict.ASK)
+_UNEXPLAINED: Verdicts = {errors.UnknownServerError: Verdict.RETRY}
 _ABORTABLE: Verdicts = dict.fromkeys(
     (
         *FENCED,
-        InvalidProducerIdMappingError,
-        InvalidTxnStateError,
-        TransactionAbortableError,
-        TransactionalIdAuthorizationFailedError,
-        UnknownProducerIdError,
+        errors.InvalidProducerIdMappingError,
+        errors.InvalidTxnStateError,
+        errors.TransactionAbortableError,
+        errors.TransactionalIdAuthorizationFailedError,
+        errors.UnknownProducerIdError,
     ),
     Verdict.FAIL,
 )
 _REFUSED: Verdicts = {
-    InvalidTransactionTimeoutError: Verdict.REFUSE,
-    TransactionalIdAuthorizationFailedError: Verdict.REFUSE,
-    UnsupportedVersionError: Verdict.REFUSE,
+    errors.InvalidTransactionTimeoutError: Verdict.REFUSE,
+    errors.TransactionalIdAuthorizationFailedError: Verdict.REFUSE,
+    errors.UnsupportedVersionError: Verdict.REFUSE,
 }
 
 VERDICTS: Mapping[Call, Verdicts] = {
@@ -103,44 +82,44 @@ VERDICTS: Mapping[Call, Verdicts] = {
         **_UNEXPLAINED,
         **_REFUSED,
         **_NOT_MINE,
-        TransactionAbortableError: Verdict.ASK,
-        UnknownProducerIdError: Verdict.ASK,
+        errors.TransactionAbortableError: Verdict.ASK,
+        errors.UnknownProducerIdError: Verdict.ASK,
     },
-    Call.ADD_PARTITIONS: {**_UNEXPLAINED, **_ABORTABLE, TopicAuthorizationFailedError: Verdict.FAIL},
-    Call.ADD_OFFSETS: {**_UNEXPLAINED, **_ABORTABLE, GroupAuthorizationFailedError: Verdict.FAIL},
+    Call.ADD_PARTITIONS: {**_UNEXPLAINED, **_ABORTABLE, errors.TopicAuthorizationFailedError: Verdict.FAIL},
+    Call.ADD_OFFSETS: {**_UNEXPLAINED, **_ABORTABLE, errors.GroupAuthorizationFailedError: Verdict.FAIL},
     Call.COMMIT_OFFSETS: {
         **_UNEXPLAINED,
         **_ABORTABLE,
-        FencedInstanceIdError: Verdict.FAIL,
-        GroupAuthorizationFailedError: Verdict.FAIL,
-        GroupIdNotFoundError: Verdict.FAIL,
-        IllegalGenerationError: Verdict.FAIL,
-        StaleMemberEpochError: Verdict.FAIL,
-        TopicAuthorizationFailedError: Verdict.FAIL,
-        UnknownMemberIdError: Verdict.FAIL,
-        UnsupportedForMessageFormatError: Verdict.FAIL,
+        errors.FencedInstanceIdError: Verdict.FAIL,
+        errors.GroupAuthorizationFailedError: Verdict.FAIL,
+        errors.GroupIdNotFoundError: Verdict.FAIL,
+        errors.IllegalGenerationError: Verdict.FAIL,
+        errors.StaleMemberEpochError: Verdict.FAIL,
+        errors.TopicAuthorizationFailedError: Verdict.FAIL,
+        errors.UnknownMemberIdError: Verdict.FAIL,
+        errors.UnsupportedForMessageFormatError: Verdict.FAIL,
     },
     Call.COMMIT: {
         **_UNEXPLAINED,
         **_NOT_MINE,
-        InvalidTxnStateError: Verdict.ABORT,
-        TransactionAbortableError: Verdict.ABORT,
-        UnknownProducerIdError: Verdict.ABORT,
-        TransactionalIdAuthorizationFailedError: Verdict.REFUSE,
+        errors.InvalidTxnStateError: Verdict.ABORT,
+        errors.TransactionAbortableError: Verdict.ABORT,
+        errors.UnknownProducerIdError: Verdict.ABORT,
+        errors.TransactionalIdAuthorizationFailedError: Verdict.REFUSE,
     },
     Call.ABORT: {
         **_UNEXPLAINED,
         **_NOT_MINE,
-        InvalidTxnStateError: Verdict.RENEW,
-        TransactionAbortableError: Verdict.RENEW,
-        UnknownProducerIdError: Verdict.RENEW,
-        TransactionalIdAuthorizationFailedError: Verdict.REFUSE,
+        errors.InvalidTxnStateError: Verdict.RENEW,
+        errors.TransactionAbortableError: Verdict.RENEW,
+        errors.UnknownProducerIdError: Verdict.RENEW,
+        errors.TransactionalIdAuthorizationFailedError: Verdict.REFUSE,
     },
     Call.ASK: {
         **_UNEXPLAINED,
-        TransactionalIdNotFoundError: Verdict.START,
-        TransactionalIdAuthorizationFailedError: Verdict.FENCED,
-        UnsupportedVersionError: Verdict.FENCED,
+        errors.TransactionalIdNotFoundError: Verdict.START,
+        errors.TransactionalIdAuthorizationFailedError: Verdict.FENCED,
+        errors.UnsupportedVersionError: Verdict.FENCED,
     },
 }
 """Reactions by request and error. For CONCURRENT_TRANSACTIONS and other retriable errors, see `verdict_of`."""
@@ -154,7 +133,7 @@ _OTHERWISE = {
 """Reactions to errors that are not in the table. The default is REFUSE."""
 
 
-def verdict_of(call: Call, kind: type[KafkaError]) -> Verdict:
+def verdict_of(call: Call, kind: type[errors.KafkaError]) -> Verdict:
     """Return the reaction to an error of a request."""
     table = VERDICTS[call]
     for known in kind.__mro__:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ... import errors
 from ..._core.connection.session import ENDLESS, session_of
 from ..._options.version import __version__
 from ..._values import NamedTuple
@@ -13,15 +14,6 @@ from ..._wire import ApiVersions, Request, make_codecs
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..._wire.messages.metadata import MetadataRequest
 from ...config import ClientConfig
-from ...errors import (
-    KafkaConnectionError,
-    KafkaError,
-    MisroutedConnectionError,
-    RebootstrapRequiredError,
-    UnknownServerError,
-    UnsupportedVersionError,
-    raise_for_code,
-)
 from ..loop import Spawner, in_slices
 from .connection import Connection
 
@@ -134,39 +126,39 @@ async def _negotiate(
         request.cluster_id, request.node_id = expected.cluster_id, connection.node_id
     try:
         response = await connection.exchange(request, version)
-        while response.error_code == UnsupportedVersionError.code and version > 0:
+        while response.error_code == errors.UnsupportedVersionError.code and version > 0:
             version = _lower_version(response, version)
             response = await connection.exchange(request, version)
-    except KafkaConnectionError as error:
-        if type(error) is not KafkaConnectionError or security.presents_certificate:
+    except errors.KafkaConnectionError as error:
+        if type(error) is not errors.KafkaConnectionError or security.presents_certificate:
             raise
         if security.tls is None:
             hint = 'if this listener uses TLS, set security_protocol to "SSL" or "SASL_SSL"'
         else:  # with TLS 1.3, a server may close the connection at this point without giving a reason
             hint = "if this listener demands a client certificate, set ssl_certfile"
-        raise KafkaConnectionError(f"{error.message}; {hint}", broker=connection.label) from error
-    if response.error_code == UnsupportedVersionError.code:
+        raise errors.KafkaConnectionError(f"{error.message}; {hint}", broker=connection.label) from error
+    if response.error_code == errors.UnsupportedVersionError.code:
         text = f"the broker refuses every version of ApiVersions, from {ApiVersionsRequest.MAX_VERSION} down to 0"
-        raise UnsupportedVersionError(text, broker=connection.label)
-    if response.error_code == RebootstrapRequiredError.code and request.cluster_id is not None:
+        raise errors.UnsupportedVersionError(text, broker=connection.label)
+    if response.error_code == errors.RebootstrapRequiredError.code and request.cluster_id is not None:
         broker, cluster = request.node_id, request.cluster_id
         text = f"the address leads to another broker than {broker}, or to another cluster than {cluster}"
-        raise MisroutedConnectionError(text, broker=connection.label)
+        raise errors.MisroutedConnectionError(text, broker=connection.label)
     text = "the broker refused ApiVersions"
     try:
-        raise_for_code(response.error_code, text, connection.label)
-    except UnknownServerError as error:
+        errors.raise_for_code(response.error_code, text, connection.label)
+    except errors.UnknownServerError as error:
         # The broker may still be starting, so the client connects again, as Java does.
-        raise KafkaConnectionError(f"{text}: {type(error)().message}", broker=connection.label) from error
+        raise errors.KafkaConnectionError(f"{text}: {type(error)().message}", broker=connection.label) from error
     return ApiVersions.from_response(response), version
 
 
-def may_lack_version(connection: Connection, error: KafkaError) -> bool:
+def may_lack_version(connection: Connection, error: errors.KafkaError) -> bool:
     """Return True if the broker may have closed the connection because it does not know the version of ApiVersions.
 
     Azure Event Hubs and some proxies do this. Apache Kafka brokers answer such a request with an error (KIP-511).
     """
-    return connection.stage == API_VERSIONS and type(error) is KafkaConnectionError
+    return connection.stage == API_VERSIONS and type(error) is errors.KafkaConnectionError
 
 
 def has_newer_version(versions: ApiVersions) -> bool:
@@ -190,4 +182,4 @@ async def _confirm(connection: Connection, versions: ApiVersions, cluster_id: st
     found = (await connection.exchange(MetadataRequest(topics=[]), version)).cluster_id
     if found not in (None, cluster_id):
         text = f"the address leads to another cluster than {cluster_id}: to {found}"
-        raise MisroutedConnectionError(text, broker=connection.label)
+        raise errors.MisroutedConnectionError(text, broker=connection.label)

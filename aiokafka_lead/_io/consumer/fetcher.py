@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import anyio
 
+from ... import errors
 from ..._core.backoff import Backoff
 from ..._core.consumer.fetch_answer import AnswerReader
 from ..._core.consumer.fetch_plan import FetchPlanner, PlannedFetch
@@ -31,21 +32,13 @@ from ..._core.metadata.types import ClusterSnapshot, Moved
 from ..._core.trust import Trust, patience_of
 from ..._options.logs import client_log
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
-from ...errors import (
-    FetchSessionTopicIdError,
-    FrameTooLargeError,
-    KafkaConnectionError,
-    KafkaError,
-    UnknownServerError,
-    error_for_code,
-)
 from ..client import Client
 from ..connection.connection import Connection
 from ..connection.settings import Lane
 from ..loop import Signal
 from .position_keeper import PositionKeeper
 
-FetchDone = Callable[[PlannedFetch, FetchResponse | None, KafkaError | None], None]
+FetchDone = Callable[[PlannedFetch, FetchResponse | None, errors.KafkaError | None], None]
 """Callback of a fetch. Called exactly once if the fetch was sent and not withdrawn."""
 
 
@@ -177,7 +170,7 @@ async def close_sessions(
             connection = await client.brokers.get(node_id)
             version = connection.versions.version_for(FetchRequest)
             await connection.request(fetch_request(session, at_once, 1, version), version=version)
-        except KafkaError:
+        except errors.KafkaError:
             pass  # the broker will evict the session after some time
 
     with anyio.move_on_after(timeout_s):
@@ -349,7 +342,7 @@ class Fetcher:
             if planned is None:
                 return
             channel.send(planned, self._done)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             if planned is not None:
                 self._planner.failed(planned)
             self._refused(node_id, error)
@@ -359,10 +352,10 @@ class Fetcher:
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _done(self, planned: PlannedFetch, response: FetchResponse | None, error: KafkaError | None) -> None:
+    def _done(self, planned: PlannedFetch, response: FetchResponse | None, error: errors.KafkaError | None) -> None:
         """Handle the end of a request. Called by the connection."""
         if response is not None and response.error_code and response.error_code not in SESSION_ERRORS:
-            error = error_for_code(response.error_code)()
+            error = errors.error_for_code(response.error_code)()
             response = None
         if response is None:
             self._failed(planned, error)
@@ -371,7 +364,7 @@ class Fetcher:
         # Defer the next step, so that it handles all responses that arrive together.
         self._wake.set()
 
-    def _failed(self, planned: PlannedFetch, error: KafkaError | None) -> None:
+    def _failed(self, planned: PlannedFetch, error: errors.KafkaError | None) -> None:
         self._counters.failed_fetches += 1
         now = time.monotonic()
         for state in self._planner.failed(planned):
@@ -381,12 +374,12 @@ class Fetcher:
             state.move_clock.refused(planned.node_id, now)
         if error is None or error.refreshes_metadata:
             self._client.metadata.request_update(lost(planned.node_id))
-        if isinstance(error, FrameTooLargeError):
+        if isinstance(error, errors.FrameTooLargeError):
             self._too_large(planned, error)
-        elif error is not None and not isinstance(error, KafkaConnectionError):
+        elif error is not None and not isinstance(error, errors.KafkaConnectionError):
             self._refused(planned.node_id, error)
 
-    def _too_large(self, planned: PlannedFetch, error: FrameTooLargeError) -> None:
+    def _too_large(self, planned: PlannedFetch, error: errors.FrameTooLargeError) -> None:
         state = self._planner.too_large(planned)
         if state is not None:
             asked, snapshot = planned.asked[state.tp], self._client.metadata.snapshot
@@ -406,7 +399,7 @@ class Fetcher:
         else:
             readable = not response.error_code
         if not readable:
-            if response.error_code == FetchSessionTopicIdError.code:
+            if response.error_code == errors.FetchSessionTopicIdError.code:
                 metadata.request_update(refused(planned.node_id))
             self._no_use(planned.node_id, now)
             return
@@ -424,12 +417,12 @@ class Fetcher:
         if outcome.doubt:
             metadata.request_update(doubted(planned.node_id))
 
-    def _refused(self, node_id: int, error: KafkaError) -> None:
+    def _refused(self, node_id: int, error: errors.KafkaError) -> None:
         """Handle an error of the broker: back off and, if a retry cannot help, report the error.
 
         UNKNOWN_SERVER_ERROR is not reported, because another broker may be the leader by now.
         """
-        if not error.retriable and not isinstance(error, UnknownServerError):
+        if not error.retriable and not isinstance(error, errors.UnknownServerError):
             self._prefetch.report((type(error), node_id), error)
         self._no_use(node_id, time.monotonic(), wait=True)
 

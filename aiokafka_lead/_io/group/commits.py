@@ -9,6 +9,7 @@ from uuid import UUID
 
 import anyio
 
+from ... import errors
 from ..._core.consumer.in_hand import CurrentRun
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
@@ -16,16 +17,6 @@ from ..._core.consumer.reading import Reading
 from ..._core.group.offsets import NOT_A_MEMBER
 from ..._core.metadata.types import NO_TOPIC_ID, ClusterSnapshot
 from ..._core.tracing import ReadTracing
-from ...errors import (
-    CommitFailedError,
-    FencedInstanceIdError,
-    FencedMemberEpochError,
-    IllegalGenerationError,
-    IllegalStateError,
-    RebalanceInProgressError,
-    StaleMemberEpochError,
-    UnknownMemberIdError,
-)
 from ...errors.shown import PARTITIONS_NAMED, some_of
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..deadline import Deadline
@@ -37,12 +28,12 @@ from .standing import Standing
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 REFUSED = (
-    FencedInstanceIdError,
-    FencedMemberEpochError,
-    IllegalGenerationError,
-    RebalanceInProgressError,
-    StaleMemberEpochError,
-    UnknownMemberIdError,
+    errors.FencedInstanceIdError,
+    errors.FencedMemberEpochError,
+    errors.IllegalGenerationError,
+    errors.RebalanceInProgressError,
+    errors.StaleMemberEpochError,
+    errors.UnknownMemberIdError,
 )
 """Errors of a coordinator for a member that may not commit, either now or ever."""
 
@@ -118,14 +109,14 @@ class Commits:
         Raises `IllegalStateError` in a run that commits in transactions, and the errors of `store`.
         """
         if self._run.work is not None and self._run.work.transactional:
-            raise IllegalStateError("run() commits offsets in its transactions: do not commit while it runs")
+            raise errors.IllegalStateError("run() commits offsets in its transactions: do not commit while it runs")
         offsets = self.handed_out() if given is None else given
         missing = await self.store(offsets, timeout_ms)
         self._in_hand.committed(offsets, self._positions)
         if missing:
             raise gone(missing)
         if given is None and (lost := self._in_hand.lost):
-            raise CommitFailedError(
+            raise errors.CommitFailedError(
                 f"{some_of(sorted(lost), PARTITIONS_NAMED)} were lost while records were in hand: these will be "
                 "delivered again"
             )
@@ -153,7 +144,7 @@ class Commits:
         offsets = {state.tp: end.to_commit()}
         try:
             missing = await self.store(offsets, self.timeout_ms if timeout_ms is None else timeout_ms)
-        except CommitFailedError:
+        except errors.CommitFailedError:
             return False
         if missing:
             return False
@@ -195,12 +186,12 @@ class Commits:
         if given is None and (lost := self._in_hand.uncommitted):
             self._in_hand.went_back()
             self._reading.go_back(state for state in self._positions if state.is_ahead)
-            raise CommitFailedError(
+            raise errors.CommitFailedError(
                 f"{some_of(lost, PARTITIONS_NAMED)} were lost after records were handed out: these will be delivered "
                 "again"
             )
         if given is None and self._in_hand.comes_again:
-            raise CommitFailedError(
+            raise errors.CommitFailedError(
                 "a transaction was aborted, and its records will be delivered again: no record was read since"
             )
         self._in_hand.in_transaction(part, offsets)
@@ -282,8 +273,8 @@ class Commits:
         if not standing.wanted:
             try:
                 missing |= await self._group_offsets.commit(left, NOT_A_MEMBER, timeout_ms)
-            except UnknownMemberIdError as error:
-                raise CommitFailedError(
+            except errors.UnknownMemberIdError as error:
+                raise errors.CommitFailedError(
                     f"the offsets of {some_of(left, PARTITIONS_NAMED)} were not committed: group "
                     f"{self._group_offsets.group_id!r} has members, so only members may commit: subscribe, or use "
                     f"another group_id ({error.message})"
@@ -296,7 +287,7 @@ class Commits:
             except REFUSED as error:
                 refusals += 1
                 if not await standing.refused(identity, error, refusals, deadline):
-                    raise CommitFailedError(
+                    raise errors.CommitFailedError(
                         f"the offsets of {some_of(left, PARTITIONS_NAMED)} were not committed: {error.message}"
                     ) from error
                 # A refused commit with an outdated identity can be repeated at once with the new one.
@@ -320,7 +311,9 @@ class Commits:
         """
         gone = [tp for tp in partitions if tp not in self._positions]
         if gone:
-            raise CommitFailedError(f"{some_of(gone, PARTITIONS_NAMED)} are not assigned to this member of the group")
+            raise errors.CommitFailedError(
+                f"{some_of(gone, PARTITIONS_NAMED)} are not assigned to this member of the group"
+            )
 
 
 class GroupPart:
@@ -332,7 +325,7 @@ class GroupPart:
         Raises `CommitFailedError`, and `IllegalStateError` with auto-commit.
         """
         if commits.automatic:
-            raise IllegalStateError(
+            raise errors.IllegalStateError(
                 "a transaction must not commit for a consumer with auto-commit, which also commits the records of "
                 "aborted transactions: set enable_auto_commit=False"
             )

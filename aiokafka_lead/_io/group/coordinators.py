@@ -11,21 +11,13 @@ from functools import partial
 
 import anyio
 
+from ... import errors
 from ..._core.backoff import Backoff
 from ..._core.inquiry import UNANSWERED_S, CoordinatorInquiry, evades
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.types import Broker
 from ..._core.trust import patience_of
 from ..._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from ...errors import (
-    CoordinatorNotAvailableError,
-    KafkaConnectionError,
-    KafkaError,
-    MisroutedConnectionError,
-    NotCoordinatorError,
-    RequestTimedOutError,
-    error_for_code,
-)
 from ...errors.base import own_copy
 from ...errors.shown import shown
 from ..asking_around import SECOND_AFTER_S, ask_anyone
@@ -37,7 +29,7 @@ from ..loop import Waiter, sleep_until
 
 FIRST_VERSION_WITH_SEVERAL_KEYS = 4
 
-NOT_AVAILABLE = CoordinatorNotAvailableError.code
+NOT_AVAILABLE = errors.CoordinatorNotAvailableError.code
 
 FIRST_WAIT_MS = 10
 """Delay in milliseconds before the second look-up. A new coordinator is usually elected within milliseconds."""
@@ -108,7 +100,7 @@ class Coordinators:
         return None if inquiry is None else inquiry.doubted_since(time.monotonic())
 
     def answered(
-        self, kind: CoordinatorKind, key: str, node_id: int, error: KafkaError | None, asked_at: float
+        self, kind: CoordinatorKind, key: str, node_id: int, error: errors.KafkaError | None, asked_at: float
     ) -> bool:
         """Process the result of a request to the coordinator.
 
@@ -136,17 +128,17 @@ class Coordinators:
             try:
                 node_id = await self._node(kind, key, deadline)
                 return await self._connect(kind, key, node_id, deadline, lane)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 if not evades(error):
                     raise
                 failures += 1
                 retry_at = self._retry_at(node_id, error, failures)
                 if retry_at >= deadline.at:
                     text = f"the coordinator of {kind.name.lower()} {key!r} could not be reached"
-                    raise RequestTimedOutError(f"{text}; {self.said(kind, key) or error.message}") from error
+                    raise errors.RequestTimedOutError(f"{text}; {self.said(kind, key) or error.message}") from error
                 await sleep_until(retry_at)
 
-    def _retry_at(self, node_id: int | None, error: KafkaError, failures: int) -> float:
+    def _retry_at(self, node_id: int | None, error: errors.KafkaError, failures: int) -> float:
         """Return the time of the next attempt after a failure.
 
         ``node_id`` is the coordinator if it is known. The time is no later than the end of its connection's backoff,
@@ -157,7 +149,7 @@ class Coordinators:
         retry_at = now + self.backoff.after_s(error, failures)
         if not now < reconnect_at < math.inf:
             return retry_at
-        later = isinstance(error, MisroutedConnectionError)  # an earlier look-up would have the same result
+        later = isinstance(error, errors.MisroutedConnectionError)  # an earlier look-up would have the same result
         return max(retry_at, reconnect_at) if later else min(retry_at, reconnect_at)
 
     async def _connect(
@@ -174,10 +166,14 @@ class Coordinators:
             # A slow attempt to connect continues while the coordinator is looked up again.
             within_ms = min(deadline.left_ms(), SECOND_AFTER_S * 1000)
             return await brokers.get(node_id, self._client.coordinator_lane if lane is None else lane, within_ms)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             if error.retriable:
                 # If the broker refuses logins for now, retry. Another broker may be the coordinator by then.
-                unreachable = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(error.message)
+                unreachable = (
+                    error
+                    if isinstance(error, errors.KafkaConnectionError)
+                    else errors.KafkaConnectionError(error.message)
+                )
                 self.answered(kind, key, node_id, unreachable, asked_at)
             raise
 
@@ -188,7 +184,7 @@ class Coordinators:
         """
         deadline = Deadline(delay_s * 1000)
         if self.known(kind, key) is None:
-            with suppress(KafkaError):
+            with suppress(errors.KafkaError):
                 if await self._node(kind, key, deadline) != refused_by:
                     return
         await sleep_until(deadline.at)
@@ -229,7 +225,7 @@ class Coordinators:
                 silent_since = time.monotonic() - UNANSWERED_S
                 for key, node_id in {(wait.key, wait.node_id) for wait in self._waits if wait.since <= silent_since}:
                     self._inquiry(key).silent(node_id)
-                    with suppress(KafkaError):
+                    with suppress(errors.KafkaError):
                         await self._look_up(key)
                 for wait in [wait for wait in self._waits if self.known(*wait.key) not in (None, wait.node_id)]:
                     give_up = wait.give_up
@@ -259,7 +255,7 @@ class Coordinators:
 
         try:
             informant, response = await ask_anyone(self._client, inquiries.values(), ask, deadline.left_ms())
-        except KafkaError as error:
+        except errors.KafkaError as error:
             if not evades(error):
                 raise
             return
@@ -302,17 +298,17 @@ class Coordinators:
         try:
             return await asking.wait(deadline.left_s())
         except TimeoutError:
-            raise RequestTimedOutError("no broker named the coordinator in time") from None
+            raise errors.RequestTimedOutError("no broker named the coordinator in time") from None
 
     async def _ask(self, kind: CoordinatorKind, key: str, asking: Waiter[int]) -> None:
         try:
             asking.set_result(await self._look_up((kind, key)))
-        except KafkaError as error:
+        except errors.KafkaError as error:
             asking.set_error(error)
         finally:
             del self._asking[kind, key]
             # This has an effect only if there is no result yet, as after a cancellation.
-            asking.set_error(RequestTimedOutError("the client is being stopped"))
+            asking.set_error(errors.RequestTimedOutError("the client is being stopped"))
 
     async def _look_up(self, key: Key) -> int:
         inquiry = self._inquiry(key)
@@ -342,13 +338,13 @@ async def _find(sought: Key, connection: Connection) -> Broker:
     return Broker(found.node_id, found.host, found.port)
 
 
-def moved(node_id: int) -> KafkaError:
+def moved(node_id: int) -> errors.KafkaError:
     """Return the error that ends the wait for a response from a former coordinator."""
-    return NotCoordinatorError(f"broker {node_id} did not respond, and another broker is now the coordinator")
+    return errors.NotCoordinatorError(f"broker {node_id} did not respond, and another broker is now the coordinator")
 
 
-def _refusal(key: str, code: int, message: str | None) -> KafkaError:
-    kind = error_for_code(code)
+def _refusal(key: str, code: int, message: str | None) -> errors.KafkaError:
+    kind = errors.error_for_code(code)
     return kind(f"no coordinator of {key!r}: {shown(message or '') or kind.__doc__}")
 
 

@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
+from ... import errors
 from ..._core.run.handler import NoAwaitableError, raw_record
 from ..._core.run.refusals import REFUSALS
-from ...errors import (
-    BackgroundTaskError,
-    ConfigTypeError,
-    IllegalStateError,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    MessageTooLargeError,
-)
 from ...types import RecordMetadata
 from ..cancellation import to_the_end
 from ..loop import News, Signal, Waiter
@@ -146,7 +138,7 @@ class WorkersRun(ABC, Generic[S, R]):
                     self._tasks.start_soon(task)
                 try:
                     await self._feed()
-                except (KafkaError, KeyboardInterrupt) as error:
+                except (errors.KafkaError, KeyboardInterrupt) as error:
                     self._failure = error  # kept here, because the task group would wrap it
                 else:
                     await self._wind_up()
@@ -161,7 +153,9 @@ class WorkersRun(ABC, Generic[S, R]):
         if self._failure is not None:
             raise self._failure
         if not wound_up:
-            raise BackgroundTaskError("the tasks of run() were cancelled, but run() was neither cancelled nor stopped")
+            raise errors.BackgroundTaskError(
+                "the tasks of run() were cancelled, but run() was neither cancelled nor stopped"
+            )
 
     async def _feed(self) -> None:
         """Take records until the consumer is stopped or unsubscribed, or the run fails."""
@@ -169,7 +163,7 @@ class WorkersRun(ABC, Generic[S, R]):
         while not self._is_over() and self._failure is None:
             try:
                 await self._take(refusals.look_ms(IDLE_MS, time.monotonic()))
-            except IllegalStateError:
+            except errors.IllegalStateError:
                 if self._is_over():
                     return
                 raise
@@ -259,7 +253,7 @@ class WorkersRun(ABC, Generic[S, R]):
         ``attempts`` is the number of attempts so far, including this one.
         """
         if isinstance(error, NoAwaitableError):
-            self._end(slot, ConfigTypeError(str(error)))
+            self._end(slot, errors.ConfigTypeError(str(error)))
             return
         judge = self._judge
         verdict = (judge.passing if judge.is_passing(error) else judge.judge)(record, error, attempts)
@@ -316,10 +310,10 @@ class WorkersRun(ABC, Generic[S, R]):
 
     def _not_sent(self, sending: Sending, refusal: Exception) -> None:
         """Send the record again if the refusal concerned other records or can be tolerated. Otherwise, end the run."""
-        if isinstance(refusal, KafkaError) and refusal.collateral:
+        if isinstance(refusal, errors.KafkaError) and refusal.collateral:
             self._outgoing.add(sending)  # without the refused records, which may end the run
             return
-        if isinstance(refusal, MessageTooLargeError) and (smaller := self._judge.smaller(sending)) is not None:
+        if isinstance(refusal, errors.MessageTooLargeError) and (smaller := self._judge.smaller(sending)) is not None:
             self._outgoing.add(smaller)
             return
         delay_s = self._tolerates(refusal)
@@ -337,7 +331,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 return self._judge.refusals.bear(refusal, now)
             except REFUSALS:
                 return None  # the refusals have lasted for too long
-        if not isinstance(refusal, KafkaTimeoutError | KafkaConnectionError):
+        if not isinstance(refusal, errors.KafkaTimeoutError | errors.KafkaConnectionError):
             return None
         # No broker has refused it. Like other requests of the run, it waits for the end of the outage.
         if self._unsent_since is None:

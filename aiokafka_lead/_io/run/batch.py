@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from ... import errors
 from ..._core.consumer.reading import Reading
 from ..._core.run.exactly_once import Attempts, HandlerFailure
 from ..._core.run.following import Undo
@@ -18,14 +19,6 @@ from ..._core.run.refusals import is_outage
 from ..._core.run.work import HandlerSlot, Work
 from ..._options.logs import ClientLog
 from ..._records import ConsumerRecord
-from ...errors import (
-    CommitFailedError,
-    CommitOutcomeUnknownError,
-    ConfigTypeError,
-    KafkaError,
-    ProducerFencedError,
-    TransactionAbortedError,
-)
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..group.commits import Commits
 from ..loop import Signal, Waiter
@@ -42,7 +35,7 @@ if TYPE_CHECKING:
 Record = ConsumerRecord[Any, Any]
 
 
-_FATAL = (CommitOutcomeUnknownError, ProducerFencedError, TransactionAbortedError)
+_FATAL = (errors.CommitOutcomeUnknownError, errors.ProducerFencedError, errors.TransactionAbortedError)
 """Errors of the transaction. They do not count as failures of a handler."""
 
 RETRY_WITHIN_S = 1.0
@@ -165,7 +158,7 @@ class Batch:
                 continue
             try:
                 self._left -= await self._intake.take(self._work, left_s * 1000, room)
-            except KafkaError:
+            except errors.KafkaError:
                 return  # The next read raises it again. Raising it now would prevent the commit of these records.
             if self._closed:  # while records were being taken
                 self._close_all()
@@ -264,7 +257,7 @@ class Batch:
 
     def _failed(self, slot: HandlerSlot, record: Record, error: BaseException) -> None:
         if isinstance(error, NoAwaitableError):
-            self._end(slot, ConfigTypeError(str(error)))
+            self._end(slot, errors.ConfigTypeError(str(error)))
         elif isinstance(error, _FATAL):
             self._end(slot, error)
         elif isinstance(error, NotSentError):
@@ -309,7 +302,7 @@ class Batch:
             self.commits_unchanged = bool(found)
         for partition, position in self._work.done():
             if not self._reading.positions.owns(partition.state):
-                raise CommitFailedError(f"{partition.state.tp} was lost while its records were being handled")
+                raise errors.CommitFailedError(f"{partition.state.tp} was lost while its records were being handled")
             found[partition.state.tp] = position.to_commit()
         return found
 
@@ -352,7 +345,7 @@ class BatchPart:
     def _transaction_part(self) -> BatchPart:
         """Set the offsets to those after all records of the batch, which are handled."""
         if self._times_back != self._commits.times_back:
-            raise CommitFailedError(
+            raise errors.CommitFailedError(
                 "a transaction was aborted after the records had been handed out: they will be delivered again"
             )
         self.offsets = self._commits.begin_part(self, self.batch.offsets())

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ... import errors
 from ..._core.backoff import Backoff
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
@@ -21,18 +22,6 @@ from ..._core.run.following import Following
 from ..._core.run.options import RunConfig, Verdict
 from ..._core.run.refusals import REFUSALS, is_outage
 from ..._records import ConsumerRecord
-from ...errors import (
-    CommitFailedError,
-    CommitOutcomeUnknownError,
-    HandlerError,
-    IllegalStateError,
-    InvalidProducerEpochError,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    MessageTooLargeError,
-    TransactionAbortedError,
-)
 from ...errors.shown import some_of
 from ...types import TopicPartition
 from ..cancellation import outlast_cancellation
@@ -76,7 +65,7 @@ async def run_exactly_once(
     """Run the handlers until the consumer is stopped, which may happen during the start of the run."""
     membership = engine.membership
     if membership is None:
-        raise IllegalStateError("exactly_once commits offsets of a group: set group_id")
+        raise errors.IllegalStateError("exactly_once commits offsets of a group: set group_id")
     if not begin(engine):
         return
     with engine.client.beginnings.within(math.inf):
@@ -168,7 +157,7 @@ class ExactlyOnceRun:
             most_ms = IDLE_IN_FLIGHT_MS if self._in_flight else IDLE_MS
             if not await batch.begin(self._judge.refusals.look_ms(most_ms, time.monotonic())):
                 return
-        except IllegalStateError:
+        except errors.IllegalStateError:
             if self._over():
                 return
             raise
@@ -213,7 +202,7 @@ class ExactlyOnceRun:
 
     # --- one transaction ---------------------------------------------------------------------------------------------
 
-    async def _one_transaction(self, batch: Batch, part: BatchPart) -> KafkaError | None:
+    async def _one_transaction(self, batch: Batch, part: BatchPart) -> errors.KafkaError | None:
         """Commit the batch. Return the error if the batch was aborted and a retry may succeed. Raises other errors."""
         self._batch = batch
         self._in_flight.append(batch)
@@ -231,7 +220,7 @@ class ExactlyOnceRun:
                 left = True
         except _LostBatch:
             return None
-        except KafkaError as error:
+        except errors.KafkaError as error:
             refused = self._refused(batch)
             if refused is not None:
                 raise refused from refused.__cause__
@@ -239,7 +228,9 @@ class ExactlyOnceRun:
                 return None
             # The epoch may be old because the transaction has timed out. If another producer has taken over, the next
             # transaction cannot begin.
-            if not error.retriable and not isinstance(error, CommitFailedError | InvalidProducerEpochError):
+            if not error.retriable and not isinstance(
+                error, errors.CommitFailedError | errors.InvalidProducerEpochError
+            ):
                 raise
             return error
         finally:
@@ -372,17 +363,17 @@ class ExactlyOnceRun:
         if self._following is not None:
             batch.note(self._following.finished(record))
 
-    def _refused(self, batch: Batch) -> HandlerError | None:
+    def _refused(self, batch: Batch) -> errors.HandlerError | None:
         """If another topic has refused a record of the batch, return the error that ends the run, else None.
 
         If a record was too large, the next transaction sends it in a smaller form.
         """
         answered = [(sending, delivery.exception()) for sending, delivery in batch.sent if delivery.done()]
         for sending, refusal in [*batch.refused, *answered]:
-            lasts = isinstance(refusal, KafkaError) and not refusal.retriable and not refusal.collateral
-            if refusal is None or not lasts or isinstance(refusal, (*REFUSALS, TransactionAbortedError)):
+            lasts = isinstance(refusal, errors.KafkaError) and not refusal.retriable and not refusal.collateral
+            if refusal is None or not lasts or isinstance(refusal, (*REFUSALS, errors.TransactionAbortedError)):
                 continue
-            smaller = self._judge.smaller(sending) if isinstance(refusal, MessageTooLargeError) else None
+            smaller = self._judge.smaller(sending) if isinstance(refusal, errors.MessageTooLargeError) else None
             if smaller is None:
                 return self._judge.refused(sending, refusal)
             self._attempts.settle(smaller.record, smaller.verdict, brief=smaller.brief)
@@ -464,9 +455,9 @@ class ExactlyOnceRun:
                 batch.scope.cancel()
 
 
-def _is_out_of_reach(error: KafkaError) -> bool:
+def _is_out_of_reach(error: errors.KafkaError) -> bool:
     """Return True if a transaction did not end because brokers could not be reached, or did not answer in time."""
-    outages = CommitOutcomeUnknownError | KafkaTimeoutError | KafkaConnectionError
+    outages = errors.CommitOutcomeUnknownError | errors.KafkaTimeoutError | errors.KafkaConnectionError
     return any(isinstance(each, outages) for each in (error, error.__cause__))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 
+from ... import errors
 from ..._core.producer.batches import PartitionQueue
 from ..._core.transactions.additions import (
     add_offsets_request,
@@ -21,16 +22,6 @@ from ..._core.transactions.errand import EndPace, ask_request, read_ended
 from ..._core.transactions.state import Phase, TransactionState
 from ..._core.transactions.verdicts import Call
 from ..._wire import ApiVersions, Request
-from ...errors import (
-    CommitFailedError,
-    FencedInstanceIdError,
-    GroupIdNotFoundError,
-    IllegalGenerationError,
-    KafkaError,
-    StaleMemberEpochError,
-    UnknownMemberIdError,
-    error_for_code,
-)
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..client import Client
 from ..group.coordinators import CoordinatorKind
@@ -100,7 +91,7 @@ class LastEnd:
     def _shape(self, versions: ApiVersions) -> tuple[Request[Any], int]:
         return ask_request(self._transactional_id, versions)
 
-    def _answered(self, number: int, response: Any, error: KafkaError | None) -> None:
+    def _answered(self, number: int, response: Any, error: errors.KafkaError | None) -> None:
         if number != self._number or not self._unanswered:
             return
         self._unanswered = False
@@ -118,11 +109,11 @@ class LastEnd:
 
 
 _NOT_A_MEMBER = (
-    FencedInstanceIdError,
-    GroupIdNotFoundError,
-    IllegalGenerationError,
-    StaleMemberEpochError,
-    UnknownMemberIdError,
+    errors.FencedInstanceIdError,
+    errors.GroupIdNotFoundError,
+    errors.IllegalGenerationError,
+    errors.StaleMemberEpochError,
+    errors.UnknownMemberIdError,
 )
 
 
@@ -138,7 +129,7 @@ class Additions:
         sender: Sender,
         client: Client,
         asking: Asking,
-        failed: Callable[[KafkaError], None],
+        failed: Callable[[errors.KafkaError], None],
     ) -> None:
         self._state = state
         assert sender.accumulator.transactional is not None
@@ -246,7 +237,7 @@ class Additions:
                 error = await self._take(number, dict(offsets), group)
         except BaseException:
             if self._goes_on(number):
-                self._failed(KafkaError("a call that adds offsets to the transaction was interrupted"))
+                self._failed(errors.KafkaError("a call that adds offsets to the transaction was interrupted"))
             raise
         finally:
             self._done()
@@ -255,12 +246,12 @@ class Additions:
         if self._goes_on(number):
             self._failed(error)
         if isinstance(error, _NOT_A_MEMBER):
-            raise CommitFailedError(f"the consumer is no longer a member of its group: {error}") from error
+            raise errors.CommitFailedError(f"the consumer is no longer a member of its group: {error}") from error
         raise error
 
     async def _take(
         self, number: int, left: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
-    ) -> KafkaError | None:
+    ) -> errors.KafkaError | None:
         wanted = partial(self._goes_on, number)
         if not self._state.v2:
             error = await self._add_group(number, group.group_id)
@@ -271,16 +262,16 @@ class Additions:
         def shape(versions: ApiVersions) -> tuple[Request[Any], int]:
             return offsets_request(self._state, left, group, versions)
 
-        failed: dict[TopicPartition, KafkaError] = {}
+        failed: dict[TopicPartition, errors.KafkaError] = {}
 
-        def read(response: Any) -> KafkaError | None:
+        def read(response: Any) -> errors.KafkaError | None:
             nonlocal failed
             failed = read_offsets(response, group, left)
             for tp in [tp for tp in left if tp not in failed]:
                 del left[tp]
             return min(failed.values(), key=lambda error: error.retriable, default=None)
 
-        async def hopeless(node_id: int) -> KafkaError | None:
+        async def hopeless(node_id: int) -> errors.KafkaError | None:
             refused = [tp for tp, error in failed.items() if isinstance(error, UNKNOWN)]
             missing = await self._missing.among(refused, node_id, topic_ids=group.topic_ids)
             return gone(missing) if missing else None
@@ -292,7 +283,7 @@ class Additions:
             self._state.check_open(number)
         return error
 
-    async def _add_group(self, number: int, group_id: str) -> KafkaError | None:
+    async def _add_group(self, number: int, group_id: str) -> errors.KafkaError | None:
         """Have the coordinator add the group to the transaction, unless it has already done so."""
         if self._number != number:
             self._number = number
@@ -304,8 +295,8 @@ class Additions:
         def shape(versions: ApiVersions) -> tuple[Request[Any], int]:
             return add_offsets_request(self._state, group_id, versions)
 
-        def read(response: Any) -> KafkaError | None:
-            return error_for_code(response.error_code)() if response.error_code else None
+        def read(response: Any) -> errors.KafkaError | None:
+            return errors.error_for_code(response.error_code)() if response.error_code else None
 
         error = await self._asking.until_taken(
             Call.ADD_OFFSETS,

@@ -14,20 +14,12 @@ from typing import Protocol
 
 import anyio
 
+from ... import errors
 from ..._core.consumer.consumed import Consumed
 from ..._core.transactions.errand import Errand, Outcome, TransactionVersion
 from ..._core.transactions.state import OpenTransaction, Phase, TransactionState
 from ..._options.logs import client_log
 from ...config import ProducerConfig
-from ...errors import (
-    ClientClosedError,
-    CommitOutcomeUnknownError,
-    IllegalStateError,
-    KafkaError,
-    RequestTimedOutError,
-    TransactionAbortedError,
-    TransactionTimedOutError,
-)
 from ...errors.base import own_copy
 from ...health import TransactionHealth
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -177,7 +169,7 @@ class Transactions:
         deadline = Deadline(self._within_s(timeout_s) * 1000)
         self.state.check_begin()
         if self._beginning:
-            raise IllegalStateError("another task is beginning a transaction")
+            raise errors.IllegalStateError("another task is beginning a transaction")
         self._beginning = True
         try:
             if self._unlearnt is not None:
@@ -227,7 +219,7 @@ class Transactions:
         self.state.commit()
         self._endings.carry_out(self.state.end())
 
-    def doom(self, error: KafkaError) -> None:
+    def doom(self, error: errors.KafkaError) -> None:
         """Mark the transaction as failed because of this error, so that it can only be aborted.
 
         If its records are stored, the transaction is aborted at once. Otherwise, it is aborted at the end of its block.
@@ -246,7 +238,7 @@ class Transactions:
             return
         try:
             self._begin_abort()
-        except ClientClosedError:
+        except errors.ClientClosedError:
             pass  # the coordinator aborts it after its timeout
 
     async def hand_over(self) -> OpenTransaction:
@@ -269,9 +261,9 @@ class Transactions:
         if phase is Phase.FAILED:
             await self._abort_failed(deadline)
         if phase is Phase.COMMITTING:
-            raise IllegalStateError("another task is committing the transaction")
+            raise errors.IllegalStateError("another task is committing the transaction")
         if phase is not Phase.OPEN:
-            raise IllegalStateError("no transaction is open")
+            raise errors.IllegalStateError("no transaction is open")
         self.close_gate()
         self.state.commit()
         try:
@@ -279,12 +271,14 @@ class Transactions:
             await self._additions.idle(deadline.left_s())
         except TimeoutError:
             if self._unlearnt is None:
-                self._failed(RequestTimedOutError(f"records were not acknowledged within {_time(deadline.timeout_ms)}"))
+                self._failed(
+                    errors.RequestTimedOutError(f"records were not acknowledged within {_time(deadline.timeout_ms)}")
+                )
         except BaseException:
             if self._unlearnt is not None:
                 await outlast_cancellation(self._unlearnt.settled, deadline.left_s())
                 raise
-            self._failed(TransactionAbortedError("the commit was cancelled before it was sent"))
+            self._failed(errors.TransactionAbortedError("the commit was cancelled before it was sent"))
             await self.leave()
             raise
         if self._unlearnt is None:
@@ -299,7 +293,7 @@ class Transactions:
             return False
         try:
             self._ask_to_commit(settled)
-        except ClientClosedError:
+        except errors.ClientClosedError:
             return False
         self._sequencing.end()
         return True
@@ -315,15 +309,17 @@ class Transactions:
         if state.phase in _ENDABLE:
             self._begin_abort()
         elif state.phase is Phase.COMMITTING:
-            raise IllegalStateError("the transaction is being committed: call commit_transaction() for its outcome")
+            raise errors.IllegalStateError(
+                "the transaction is being committed: call commit_transaction() for its outcome"
+            )
         elif state.fate.outcome is not Outcome.ABORTED and state.phase is not Phase.ABORTING:
-            raise IllegalStateError("no transaction is open")
+            raise errors.IllegalStateError("no transaction is open")
         ending = self._endings.current
         if ending is None:
             return
         within_s = self._within_s(timeout_s)
         if not await ending.settled.done_within(within_s):
-            raise TransactionTimedOutError(
+            raise errors.TransactionTimedOutError(
                 f"the coordinator has not aborted the transaction within {_time(within_s * 1000)}"
             )
         if ending.refusal is not None:
@@ -335,7 +331,7 @@ class Transactions:
             return
         try:
             ending = self._begin_abort()
-        except ClientClosedError:
+        except errors.ClientClosedError:
             return  # the coordinator aborts it after its timeout
         if not await outlast_cancellation(ending.settled, ABORT_WITHIN_S):
             self._log.warning("the transaction is not aborted yet; the abort continues in the background")
@@ -354,7 +350,7 @@ class Transactions:
         with anyio.move_on_after(within_s):
             await self._additions.offsets(offsets, group)
             return
-        raise TransactionTimedOutError(
+        raise errors.TransactionTimedOutError(
             f"the offsets of group {group.group_id!r} were not added to the transaction within {_time(within_s * 1000)}"
         )
 
@@ -366,13 +362,13 @@ class Transactions:
         self.state.check_open(self.state.number)
         try:
             part = self.parts.take(consumed, self.state.fate)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             self._failed(error)
             raise
         if part.offsets:
             await self.send_offsets(part.offsets, part.group, timeout_s)
 
-    def _on_send_failure(self, number: int, error: KafkaError) -> None:
+    def _on_send_failure(self, number: int, error: errors.KafkaError) -> None:
         """Fail the transaction, because a send is raising this error and its record is missing."""
         if number == self.state.number:
             self._failed(error)
@@ -382,7 +378,7 @@ class Transactions:
 
     # --- internals ----------------------------------------------------------------------------------------------------
 
-    def _failed(self, error: KafkaError) -> None:
+    def _failed(self, error: errors.KafkaError) -> None:
         """Fail the transaction. A task does the rest, because this is called in the middle of other work."""
         if self.state.fail(error):
             self.close_gate()
@@ -451,7 +447,7 @@ class Transactions:
                 self.state.check_begin()
                 ending = self._endings.carry_out(self.state.start())
             if not await ending.over.done_within(deadline.left_s()):
-                raise TransactionTimedOutError(
+                raise errors.TransactionTimedOutError(
                     f"transactional id {self.state.transactional_id!r}: the coordinator has not responded within "
                     f"{_time(deadline.timeout_ms)}; the producer is {self.state.phase.value}"
                 )
@@ -462,8 +458,8 @@ class Transactions:
         """Wait for the outcome of a commit, even if cancelled. Raises an error unless the transaction was committed."""
         known = ending.settled.done or await outlast_cancellation(ending.settled, deadline.left_s())
         state = self.state
-        if not known or (state.fate.outcome is None and isinstance(ending.refusal, ClientClosedError)):
-            raise CommitOutcomeUnknownError
+        if not known or (state.fate.outcome is None and isinstance(ending.refusal, errors.ClientClosedError)):
+            raise errors.CommitOutcomeUnknownError
         if self._unlearnt is ending:
             self._unlearnt = None
         if state.fate.outcome is Outcome.COMMITTED:
@@ -472,7 +468,7 @@ class Transactions:
         if ending.refusal is not None:
             raise own_copy(ending.refusal)
         if state.fate.outcome is Outcome.UNKNOWN:
-            raise CommitOutcomeUnknownError(
+            raise errors.CommitOutcomeUnknownError(
                 "the response to the commit was lost, and the coordinator no longer has the transaction"
             )
         raise state.aborted("the transaction was aborted")
@@ -480,7 +476,7 @@ class Transactions:
     async def _abort_failed(self, deadline: Deadline) -> None:
         """Abort a transaction whose commit has failed, and raise an error."""
         failure = self.state.aborted("the transaction has failed and was aborted")
-        with suppress(TransactionTimedOutError):  # the abort continues, and the next transaction waits for it
+        with suppress(errors.TransactionTimedOutError):  # the abort continues, and the next transaction waits for it
             await self.abort(deadline.left_s())
         raise failure
 

@@ -20,18 +20,10 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
+from ... import errors
 from ..._core.transactions.chain import Chain, Chained, Event, Stage
 from ..._core.transactions.errand import Outcome
 from ..._core.transactions.state import Fate, Phase
-from ...errors import (
-    ClientClosedError,
-    CommitOutcomeUnknownError,
-    IllegalStateError,
-    KafkaError,
-    ProducerFencedError,
-    TransactionAbortedError,
-    TransactionTimedOutError,
-)
 from ...errors.base import own_copy
 from ..cancellation import outlast_cancellation
 from ..client import Client
@@ -74,7 +66,7 @@ class Pipeline(Kind):
         self._parts = ConsumedParts()
         self._aborted: list[Fate] = []
         """Outcomes to report to consumers once no transaction has to be aborted."""
-        self._failure: KafkaError | None = None
+        self._failure: errors.KafkaError | None = None
         """The error of an earlier transaction that was not committed, kept until it has been raised."""
         self._turn = 0
         self._beginning = False
@@ -93,9 +85,9 @@ class Pipeline(Kind):
         Raises the error of an earlier transaction that was not committed, and the errors of `Transactions.begin`.
         """
         if self._open is not None:
-            raise IllegalStateError("a transaction is open: end its block before you begin another")
+            raise errors.IllegalStateError("a transaction is open: end its block before you begin another")
         if self._beginning:
-            raise IllegalStateError("another task is beginning a transaction")
+            raise errors.IllegalStateError("another task is beginning a transaction")
         self._beginning = True
         try:
             deadline = Deadline(self._max_block_ms)
@@ -128,7 +120,7 @@ class Pipeline(Kind):
             await chained.transactions.store()
         except BaseException as error:
             await self._fall(chained)
-            if chained.reason is not None and isinstance(error, KafkaError):
+            if chained.reason is not None and isinstance(error, errors.KafkaError):
                 self._failure = None
                 raise own_copy(chained.reason) from chained.reason.__cause__
             raise
@@ -142,7 +134,9 @@ class Pipeline(Kind):
 
         The error reaches the caller within a few seconds.
         """
-        if isinstance(error, TransactionAbortedError) and isinstance(chained.reason, TransactionAbortedError):
+        if isinstance(error, errors.TransactionAbortedError) and isinstance(
+            chained.reason, errors.TransactionAbortedError
+        ):
             self._failure = None  # the reason has already been raised, for example by a delivery
         try:
             await self._fall(chained)
@@ -156,16 +150,16 @@ class Pipeline(Kind):
         transactions.
         """
         if self._open is not None:
-            raise IllegalStateError("a transaction is open: end its block first")
+            raise errors.IllegalStateError("a transaction is open: end its block first")
         deadline = Deadline(timeout_ms)
         try:
             while len(self._chain):
                 await self._step(deadline)
         except TimeoutError:
-            raise CommitOutcomeUnknownError from None
+            raise errors.CommitOutcomeUnknownError from None
         self._raise_failure()
 
-    def take_failure(self) -> KafkaError | None:
+    def take_failure(self) -> errors.KafkaError | None:
         """Return the error of an uncommitted transaction, if it has not been raised yet."""
         failure, self._failure = self._failure, None
         return failure
@@ -186,7 +180,7 @@ class Pipeline(Kind):
 
     async def depart(self, deadline: Deadline) -> None:
         if self._left():
-            self._failure = self._failure or CommitOutcomeUnknownError()
+            self._failure = self._failure or errors.CommitOutcomeUnknownError()
 
     def dependents(self) -> Collection[Life[Any]]:
         return self._clients
@@ -194,7 +188,7 @@ class Pipeline(Kind):
     def release(self) -> None:
         """End all waits for transactions in flight. The coordinators end these transactions."""
         for chained in self._chain:
-            chained.over.set_error(ClientClosedError())
+            chained.over.set_error(errors.ClientClosedError())
         self._news.tell()
 
     def _left(self) -> list[ChainedTransaction]:
@@ -207,7 +201,7 @@ class Pipeline(Kind):
             while not self._chain.calm or len(self._chain) == len(self._members):
                 await self._step(deadline)
         except TimeoutError:
-            raise TransactionTimedOutError(
+            raise errors.TransactionTimedOutError(
                 "the coordinators have not ended the transactions in flight within max_block_ms "
                 f"({self._max_block_ms:g})"
             ) from None
@@ -258,7 +252,7 @@ class Pipeline(Kind):
             return
         try:
             chained.transactions.commit_stored()
-        except ClientClosedError:
+        except errors.ClientClosedError:
             self._not_committed(chained)
 
     def _settled(self, transactions: Transactions) -> None:
@@ -301,15 +295,15 @@ class Pipeline(Kind):
             each.transactions.doom(each.reason)
 
 
-def _failure_of(chained: ChainedTransaction) -> KafkaError:
+def _failure_of(chained: ChainedTransaction) -> errors.KafkaError:
     """Return the reason why the transaction was not committed."""
     state = chained.transactions.state
-    if isinstance(state.error, ProducerFencedError):
+    if isinstance(state.error, errors.ProducerFencedError):
         return own_copy(state.error)
     if chained.fate.outcome is None and state.phase is not Phase.FAILED:
-        return CommitOutcomeUnknownError()
+        return errors.CommitOutcomeUnknownError()
     if chained.fate.outcome is Outcome.UNKNOWN:
-        return CommitOutcomeUnknownError(
+        return errors.CommitOutcomeUnknownError(
             "the response to the commit was lost, and the coordinator no longer has the transaction"
         )
     return state.aborted("an earlier transaction was aborted, and all transactions after it")

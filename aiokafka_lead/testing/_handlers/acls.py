@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ... import errors
 from ..._records.layout import CODEC_IDS
 from ..._wire.messages import delete_acls as delete
 from ..._wire.messages import describe_acls as describe
@@ -10,13 +11,6 @@ from ..._wire.messages.create_acls import AclCreationResult, CreateAclsRequest, 
 from ..._wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ..._wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from ...errors import (
-    BrokerError,
-    IllegalSaslStateError,
-    InvalidRequestError,
-    SaslAuthenticationFailedError,
-    UnsupportedSaslMechanismError,
-)
 from .._server.context import RequestContext
 from .._state.acls import Rule, RuleFilter
 from .._state.client_metrics import TelemetryPush, codec_name
@@ -26,7 +20,7 @@ def handshake(context: RequestContext, request: SaslHandshakeRequest) -> SaslHan
     mechanisms = list(context.engine.options.sasl.exchanges)
     try:
         context.connection.authentication.begin(request.mechanism)
-    except (IllegalSaslStateError, UnsupportedSaslMechanismError) as error:
+    except (errors.IllegalSaslStateError, errors.UnsupportedSaslMechanismError) as error:
         return SaslHandshakeResponse(error_code=error.code, mechanisms=mechanisms)
     return SaslHandshakeResponse(mechanisms=mechanisms)
 
@@ -35,7 +29,7 @@ def authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> S
     authentication = context.connection.authentication
     try:
         answer = authentication.step(request.auth_bytes)
-    except SaslAuthenticationFailedError as error:
+    except errors.SaslAuthenticationFailedError as error:
         # Like a real broker, close the connection after the response.
         context.engine.defer(context.connection.close)
         return SaslAuthenticateResponse(error_code=error.code, error_message=error.message)
@@ -63,7 +57,7 @@ def get_telemetry_subscriptions(
         client_instance_id, wanted = metrics.subscription(
             context.node.node_id, request.client_instance_id, _about(context)
         )
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return subscriptions.GetTelemetrySubscriptionsResponse(error_code=error.code)
     return subscriptions.GetTelemetrySubscriptionsResponse(
         client_instance_id=client_instance_id,
@@ -88,7 +82,7 @@ def push_telemetry(context: RequestContext, request: PushTelemetryRequest) -> Pu
     )
     try:
         context.engine.client_metrics.push(push, _about(context))
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return PushTelemetryResponse(error_code=error.code)
     return PushTelemetryResponse()
 
@@ -103,7 +97,7 @@ def create_acls(context: RequestContext, request: CreateAclsRequest) -> CreateAc
         result = AclCreationResult(error_message=None)
         response.results.append(result)
         if creation.resource_type == _CLUSTER and creation.resource_name != _CLUSTER_NAME:
-            result.error_code = InvalidRequestError.code
+            result.error_code = errors.InvalidRequestError.code
             result.error_message = f"The only valid name for the CLUSTER resource is {_CLUSTER_NAME}"
             continue
         context.engine.acls.add(

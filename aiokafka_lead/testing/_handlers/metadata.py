@@ -6,17 +6,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from uuid import UUID
 
+from ... import errors
 from ..._wire import ZERO_UUID
 from ..._wire.messages import describe_topic_partitions as describe
 from ..._wire.messages import metadata as wire
 from ..._wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
-from ...errors import (
-    BrokerError,
-    InvalidTopicError,
-    LeaderNotAvailableError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
-)
 from .._server.context import RequestContext
 from .._state.acls import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from .._state.cluster import MetadataView, check_topic_name
@@ -63,7 +57,7 @@ def _metadata(context: RequestContext, request: wire.MetadataRequest) -> wire.Me
                 view = _view_by_id(context, stale, wanted.topic_id)
             else:
                 view = _view_by_name(context, stale, wanted.name or "", create=request.allow_auto_topic_creation)
-        except BrokerError as error:
+        except errors.BrokerError as error:
             response.topics.append(
                 wire.MetadataResponseTopic(
                     error_code=error.code,
@@ -92,7 +86,7 @@ def _view_by_id(context: RequestContext, stale: MetadataView | None, topic_id: U
         for view in stale.topics.values():
             if view.topic_id == topic_id:
                 return view
-        raise UnknownTopicIdError(f"there is no topic with id {topic_id}")
+        raise errors.UnknownTopicIdError(f"there is no topic with id {topic_id}")
     return context.engine.state.topic_view(context.engine.state.topic_by_id(topic_id))
 
 
@@ -101,17 +95,19 @@ def _view_by_name(context: RequestContext, stale: MetadataView | None, name: str
     if stale is not None:
         if name in stale.topics:
             return stale.topics[name]
-        raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
+        raise errors.UnknownTopicOrPartitionError(f"there is no topic {name!r}")
     topic = engine.state.topics.get(name)
     if topic is not None:
         return engine.state.topic_view(topic)
     check_topic_name(name)
     options = engine.options
     if create and options.auto_create_topics and (registered := len(engine.state.registered())):
-        with suppress(InvalidTopicError):  # a real broker does not report that the name collides with another topic
+        with suppress(
+            errors.InvalidTopicError
+        ):  # a real broker does not report that the name collides with another topic
             engine.state.create_topic(name, options.num_partitions, min(options.replication_factor, registered), {})
     # Like a real broker, include the new topic in the metadata only from the next request on.
-    raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
+    raise errors.UnknownTopicOrPartitionError(f"there is no topic {name!r}")
 
 
 def _topic(context: RequestContext, view: TopicView) -> wire.MetadataResponseTopic:
@@ -122,7 +118,7 @@ def _topic(context: RequestContext, view: TopicView) -> wire.MetadataResponseTop
     for part in view.partitions:
         partitions.append(
             wire.MetadataResponsePartition(
-                error_code=LeaderNotAvailableError.code if part.leader_id == NO_LEADER else 0,
+                error_code=errors.LeaderNotAvailableError.code if part.leader_id == NO_LEADER else 0,
                 partition_index=part.number,
                 leader_id=part.leader_id,
                 leader_epoch=part.leader_epoch,
@@ -174,7 +170,7 @@ def describe_topic_partitions(
             continue
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         topic = state.topics.get(name)
-        error = UnknownTopicOrPartitionError.code if topic is None else context.fault_code(name)
+        error = errors.UnknownTopicOrPartitionError.code if topic is None else context.fault_code(name)
         if topic is None or error:
             response.topics.append(describe.DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
             continue
@@ -190,7 +186,7 @@ def describe_topic_partitions(
                 topic_authorized_operations=TOPIC_OPERATIONS,
                 partitions=[
                     describe.DescribeTopicPartitionsResponsePartition(
-                        error_code=LeaderNotAvailableError.code if view.leader_id == NO_LEADER else 0,
+                        error_code=errors.LeaderNotAvailableError.code if view.leader_id == NO_LEADER else 0,
                         partition_index=view.number,
                         leader_id=view.leader_id,
                         leader_epoch=view.leader_epoch,

@@ -11,16 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from ... import errors
 from ..._wire import decode, encode
 from ..._wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from ..._wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
-from ...errors import (
-    IllegalGenerationError,
-    InconsistentGroupProtocolError,
-    MemberIdRequiredError,
-    RebalanceInProgressError,
-    UnknownMemberIdError,
-)
 from .clock import TimerHandle
 from .consumer_group import ConsumerGroup
 from .consumer_members import ConsumerMember, MemberState, Slot
@@ -78,7 +72,7 @@ class ClassicMembers:
         """Handle a member that joins or rejoins. Raises an error, or calls ``reply`` immediately."""
         self._check_protocols(request)
         if not request.member_id and request.instance_id is None and request.known_id_required:
-            reply(JoinResult(str(uuid4()), MemberIdRequiredError()))
+            reply(JoinResult(str(uuid4()), errors.MemberIdRequiredError()))
             return
         subscription = read_subscription(request.protocols[0][1])
         member = self._joining(request)
@@ -109,7 +103,9 @@ class ClassicMembers:
             if member.classic is not None and member.member_id != request.member_id:
                 offered &= {name for name, _ in member.classic.protocols}
         if request.protocol_type != PROTOCOL_TYPE or not offered:
-            raise InconsistentGroupProtocolError(f"the member and group {self._group.group_id} have no common protocol")
+            raise errors.InconsistentGroupProtocolError(
+                f"the member and group {self._group.group_id} have no common protocol"
+            )
 
     def _joining(self, request: JoinRequest) -> ConsumerMember:
         if request.instance_id is None:
@@ -122,9 +118,9 @@ class ClassicMembers:
     def _checked(self, member_id: str, instance_id: str | None, generation: int) -> tuple[ConsumerMember, JoinRequest]:
         member = self._group.known_member(member_id, instance_id)
         if member.classic is None:
-            raise UnknownMemberIdError(f"member {member_id} does not use the classic protocol")
+            raise errors.UnknownMemberIdError(f"member {member_id} does not use the classic protocol")
         if generation != member.epoch:
-            raise IllegalGenerationError(f"member {member_id} is at generation {member.epoch}, not {generation}")
+            raise errors.IllegalGenerationError(f"member {member_id} is at generation {member.epoch}, not {generation}")
         return member, member.classic
 
     def sync(
@@ -141,12 +137,12 @@ class ClassicMembers:
         member, joined = self._checked(member_id, instance_id, generation)
         chosen, metadata = joined.protocols[0]
         if protocol_type not in (None, PROTOCOL_TYPE) or protocol not in (None, chosen):
-            raise InconsistentGroupProtocolError(
+            raise errors.InconsistentGroupProtocolError(
                 f"member {member_id} joined with the protocol {chosen}, not {protocol}"
             )
         if self._group.epoch > member.epoch and member.state is not MemberState.UNREVOKED:
             self._wait_for_join(member)
-            raise RebalanceInProgressError()
+            raise errors.RebalanceInProgressError()
         if member.sync_timer is not None:
             member.sync_timer.cancel()
             member.sync_timer = None
@@ -165,7 +161,7 @@ class ClassicMembers:
             or (member.state is MemberState.UNRELEASED and not self._group.is_waiting(member))
         ):
             self._wait_for_join(member)
-            raise RebalanceInProgressError()
+            raise errors.RebalanceInProgressError()
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
         """Remove a member and return its id. The member is identified by its id, or only by its instance id."""
@@ -173,7 +169,7 @@ class ClassicMembers:
             member_id = self._group.static.get(instance_id, "")
         member = self._group.known_member(member_id, instance_id)
         if member.classic is None:
-            raise UnknownMemberIdError(f"member {member_id} does not use the classic protocol")
+            raise errors.UnknownMemberIdError(f"member {member_id} does not use the classic protocol")
         self._group.remove(member)
         return member_id
 

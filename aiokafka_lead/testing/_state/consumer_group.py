@@ -13,16 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from ...errors import (
-    FencedInstanceIdError,
-    FencedMemberEpochError,
-    GroupMaxSizeReachedError,
-    IllegalGenerationError,
-    StaleMemberEpochError,
-    UnknownMemberIdError,
-    UnreleasedInstanceIdError,
-    UnsupportedVersionError,
-)
+from ... import errors
 from .clock import Clock
 from .configs import GroupConfigs
 from .consumer_members import (
@@ -106,13 +97,15 @@ class ConsumerGroup:
             return self.add(beat.member_id) if known is None else known
         old = self.static_member(beat.instance_id)
         if old is not None and old.classic is None and old.epoch != LEAVES_FOR_A_WHILE:
-            raise UnreleasedInstanceIdError(f"instance id {beat.instance_id} is in use by member {old.member_id}")
+            raise errors.UnreleasedInstanceIdError(
+                f"instance id {beat.instance_id} is in use by member {old.member_id}"
+            )
         return self.add_static(beat.member_id, beat.instance_id)
 
     def add(self, member_id: str) -> ConsumerMember:
         limit = self._options.max_size
         if limit is not None and len(self.members) >= limit:
-            raise GroupMaxSizeReachedError(f"group {self.group_id} already has {limit} members")
+            raise errors.GroupMaxSizeReachedError(f"group {self.group_id} already has {limit} members")
         member = ConsumerMember(member_id or str(uuid4()))
         self.members[member.member_id] = member
         return member
@@ -139,24 +132,28 @@ class ConsumerGroup:
         if instance_id is not None:
             static = self.static_member(instance_id)
             if static is None:
-                raise UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
+                raise errors.UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
             if static.member_id != member_id:
-                raise FencedInstanceIdError(f"instance id {instance_id} now belongs to member {static.member_id}")
+                raise errors.FencedInstanceIdError(
+                    f"instance id {instance_id} now belongs to member {static.member_id}"
+                )
         member = self.members.get(member_id)
         if member is None:
-            raise UnknownMemberIdError(f"there is no member {member_id}")
+            raise errors.UnknownMemberIdError(f"there is no member {member_id}")
         return member
 
     def _checked(self, beat: Beat) -> ConsumerMember:
         member = self.known_member(beat.member_id, beat.instance_id)
         if beat.epoch > member.epoch:
-            raise FencedMemberEpochError(f"member {beat.member_id} is at epoch {member.epoch}, not yet at {beat.epoch}")
+            raise errors.FencedMemberEpochError(
+                f"member {beat.member_id} is at epoch {member.epoch}, not yet at {beat.epoch}"
+            )
         if beat.epoch < member.epoch:
             # The response with the new epoch may have been lost, in which case the member has only its earlier
             # partitions.
             only_old = beat.owned is not None and beat.owned <= member.assigned.keys()
             if beat.epoch != member.previous_epoch or not only_old:
-                raise FencedMemberEpochError(
+                raise errors.FencedMemberEpochError(
                     f"member {beat.member_id} is at epoch {member.epoch}, no longer at {beat.epoch}"
                 )
         return member
@@ -245,13 +242,15 @@ class ConsumerGroup:
             return None
         member = self.known_member(member_id, None)
         if member.classic is None and not transactional and version < _FIRST_COMMIT_VERSION:
-            raise UnsupportedVersionError(f"members of group {self.group_id} need OffsetCommit version 9 or later")
+            raise errors.UnsupportedVersionError(
+                f"members of group {self.group_id} need OffsetCommit version 9 or later"
+            )
         if epoch == member.epoch:
             return None
         stale = (
-            StaleMemberEpochError(f"member {member_id} is at epoch {member.epoch}, not {epoch}")
+            errors.StaleMemberEpochError(f"member {member_id} is at epoch {member.epoch}, not {epoch}")
             if member.classic is None
-            else IllegalGenerationError(f"member {member_id} is at generation {member.epoch}, not {epoch}")
+            else errors.IllegalGenerationError(f"member {member_id} is at generation {member.epoch}, not {epoch}")
         )
         if epoch > member.epoch:
             raise stale
@@ -270,7 +269,7 @@ class ConsumerGroup:
             return
         member = self.known_member(member_id or "", None)
         if epoch != member.epoch:
-            raise StaleMemberEpochError(f"member {member_id} is at epoch {member.epoch}, not {epoch}")
+            raise errors.StaleMemberEpochError(f"member {member_id} is at epoch {member.epoch}, not {epoch}")
 
     # --- ends --------------------------------------------------------------------------------------------------------
 

@@ -10,16 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from uuid import uuid4
 
-from ...errors import (
-    BrokerError,
-    FencedInstanceIdError,
-    GroupMaxSizeReachedError,
-    IllegalGenerationError,
-    InconsistentGroupProtocolError,
-    MemberIdRequiredError,
-    RebalanceInProgressError,
-    UnknownMemberIdError,
-)
+from ... import errors
 from .clock import Clock, TimerHandle
 from .members import GroupOptions, GroupState, JoinRequest, JoinResult, Member, MemberInfo, SyncResult
 
@@ -60,9 +51,9 @@ class Group:
         if self.members and (
             request.protocol_type != self.protocol_type or not self._has_common(request.protocols, request.member_id)
         ):
-            raise InconsistentGroupProtocolError(f"the member and group {self.group_id} have no common protocol")
+            raise errors.InconsistentGroupProtocolError(f"the member and group {self.group_id} have no common protocol")
         if not request.protocol_type or not request.protocols:
-            raise InconsistentGroupProtocolError("a member must have at least one protocol")
+            raise errors.InconsistentGroupProtocolError("a member must have at least one protocol")
         if not request.member_id:
             self._join_new(request, reply)
         elif request.member_id in self._promised:
@@ -84,7 +75,7 @@ class Group:
             self._promised[member_id] = self._clock.call_at(
                 self._clock.now() + timeout_s, lambda: self._forget_promise(member_id)
             )
-            reply(JoinResult(member_id, MemberIdRequiredError()))
+            reply(JoinResult(member_id, errors.MemberIdRequiredError()))
         else:
             self._add(member_id, request, reply)
 
@@ -95,7 +86,7 @@ class Group:
     def _add(self, member_id: str, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
         limit = self._options.max_size
         if limit is not None and len(self.members) >= limit:
-            raise GroupMaxSizeReachedError(f"group {self.group_id} already has {limit} members")
+            raise errors.GroupMaxSizeReachedError(f"group {self.group_id} already has {limit} members")
         member = self.members[member_id] = Member(member_id, request)
         if request.instance_id is not None:
             self.static[request.instance_id] = member_id
@@ -124,7 +115,7 @@ class Group:
         """Handle a static member that has returned without its id. It gets a new id, and the old id is fenced."""
         assert request.instance_id is not None
         old = self.members.pop(self.static[request.instance_id])
-        fenced = FencedInstanceIdError(f"instance id {request.instance_id} has joined again")
+        fenced = errors.FencedInstanceIdError(f"instance id {request.instance_id} has joined again")
         old.answer_join(JoinResult(old.member_id, fenced))
         old.answer_sync(SyncResult(fenced))
         self._stop_session(old)
@@ -168,7 +159,7 @@ class Group:
         if self.state is not GroupState.PREPARING:
             now = self._clock.now()
             if self.state is GroupState.COMPLETING:
-                self._fail_syncs(RebalanceInProgressError())
+                self._fail_syncs(errors.RebalanceInProgressError())
             delay_s = self._options.initial_rebalance_delay_ms / 1000
             self._opens_at = now + delay_s if self.state is GroupState.EMPTY else now
             if self._opens_at > now:
@@ -253,13 +244,15 @@ class Group:
         """
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
-            raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
+            raise errors.IllegalGenerationError(
+                f"group {self.group_id} is at generation {self.generation}, not {generation}"
+            )
         if (protocol_type is not None and protocol_type != self.protocol_type) or (
             protocol is not None and protocol != self.protocol
         ):
-            raise InconsistentGroupProtocolError(f"group {self.group_id} uses {self.protocol}, not {protocol}")
+            raise errors.InconsistentGroupProtocolError(f"group {self.group_id} uses {self.protocol}, not {protocol}")
         if self.state is GroupState.PREPARING:
-            raise RebalanceInProgressError()
+            raise errors.RebalanceInProgressError()
         self._heard_of(member)
         if self.state is GroupState.STABLE:
             reply(self._synced(member))
@@ -285,7 +278,7 @@ class Group:
                 self._drop(member)
         self._after_removal()
 
-    def _fail_syncs(self, error: BrokerError) -> None:
+    def _fail_syncs(self, error: errors.BrokerError) -> None:
         for member in list(self.members.values()):
             member.answer_sync(SyncResult(error))
 
@@ -295,10 +288,12 @@ class Group:
         """Keep a member alive. Raises the error in the response to the heartbeat."""
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
-            raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
+            raise errors.IllegalGenerationError(
+                f"group {self.group_id} is at generation {self.generation}, not {generation}"
+            )
         self._heard_of(member)
         if self.state is GroupState.PREPARING:
-            raise RebalanceInProgressError()
+            raise errors.RebalanceInProgressError()
 
     def check_commit(self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool) -> None:
         """Raise an error if a member, or a client that is not a member, may not commit offsets at present."""
@@ -307,12 +302,14 @@ class Group:
         if generation < 0 and not member_id and instance_id is None:
             if transactional:
                 return
-            raise UnknownMemberIdError(f"group {self.group_id} has members, so only they may commit offsets")
+            raise errors.UnknownMemberIdError(f"group {self.group_id} has members, so only they may commit offsets")
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
-            raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
+            raise errors.IllegalGenerationError(
+                f"group {self.group_id} is at generation {self.generation}, not {generation}"
+            )
         if self.state is GroupState.COMPLETING and not transactional:
-            raise RebalanceInProgressError()
+            raise errors.RebalanceInProgressError()
         self._heard_of(member)
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
@@ -325,7 +322,7 @@ class Group:
             return member_id
         member = self._checked(member_id, instance_id)
         self._drop(member)
-        unknown = UnknownMemberIdError("the member has left the group")
+        unknown = errors.UnknownMemberIdError("the member has left the group")
         member.answer_join(JoinResult(member_id, unknown))
         member.answer_sync(SyncResult(unknown))
         self._after_removal()
@@ -335,12 +332,12 @@ class Group:
         if instance_id is not None:
             known = self.static.get(instance_id)
             if known is None:
-                raise UnknownMemberIdError(f"there is no static member {instance_id}")
+                raise errors.UnknownMemberIdError(f"there is no static member {instance_id}")
             if known != member_id:
-                raise FencedInstanceIdError(f"instance id {instance_id} now belongs to member {known}")
+                raise errors.FencedInstanceIdError(f"instance id {instance_id} now belongs to member {known}")
         member = self.members.get(member_id)
         if member is None:
-            raise UnknownMemberIdError(f"there is no member {member_id}")
+            raise errors.UnknownMemberIdError(f"there is no member {member_id}")
         return member
 
     def _heard_of(self, member: Member) -> None:
@@ -384,13 +381,13 @@ class Group:
         elif self.state is not GroupState.EMPTY:
             self._prepare_rebalance()
 
-    def coordinator_moved(self, error: BrokerError) -> None:
+    def coordinator_moved(self, error: errors.BrokerError) -> None:
         """Answer waiting members with an error that sends them to the new coordinator, where sessions restart."""
         self.answer_all(error)
         for member in self.members.values():
             self._heard_of(member)
 
-    def answer_all(self, error: BrokerError) -> None:
+    def answer_all(self, error: errors.BrokerError) -> None:
         """Answer all waiting members with this error."""
         for member in list(self.members.values()):
             member.answer_join(JoinResult(member.member_id, error))

@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from ...errors import (
-    InvalidShareSessionEpochError,
-    NotLeaderOrFollowerError,
-    OffsetNotAvailableError,
-    ShareSessionLimitReachedError,
-    ShareSessionNotFoundError,
-    UnknownServerError,
-)
+from ... import errors
 from .clock import Clock
 from .configs import EARLIEST, GroupConfigs, reset_time_ms
 from .consumer_members import Slot
@@ -100,7 +93,7 @@ class ShareBroker:
         """Open a session, which replaces any session of the member."""
         self._sessions.pop(key, None)
         if len(self._sessions) >= self.max_sessions:
-            raise ShareSessionLimitReachedError("The limit of share sessions has been reached.")
+            raise errors.ShareSessionLimitReachedError("The limit of share sessions has been reached.")
         session = self._sessions[key] = ShareSession(connection)
         self._connections[connection] = key
         return session
@@ -108,14 +101,14 @@ class ShareBroker:
     def session(self, key: MemberKey) -> ShareSession:
         session = self._sessions.get(key)
         if session is None:
-            raise ShareSessionNotFoundError("The share session was not found.")
+            raise errors.ShareSessionNotFoundError("The share session was not found.")
         return session
 
     def continued(self, key: MemberKey, epoch: int) -> ShareSession:
         """Return the session that a request continues, and advance its epoch."""
         session = self.session(key)
         if session.epoch != epoch:
-            raise InvalidShareSessionEpochError(f"The share session is at epoch {session.epoch}, not {epoch}.")
+            raise errors.InvalidShareSessionEpochError(f"The share session is at epoch {session.epoch}, not {epoch}.")
         session.epoch = next_epoch(session.epoch)
         return session
 
@@ -178,13 +171,13 @@ class ShareBroker:
             return shares
         world = self._world
         if not partition.leads(self.node_id, world.clock.now()):
-            raise NotLeaderOrFollowerError(
+            raise errors.NotLeaderOrFollowerError(
                 f"broker {self.node_id} does not lead {partition.topic.name}-{partition.index}"
             )
         slot = partition.topic.topic_id, partition.index
         saved = world.states.get(group_id, slot)
         if saved is None:
-            raise UnknownServerError("The share partition has not been initialized.")
+            raise errors.UnknownServerError("The share partition has not been initialized.")
         shares = self._partitions[group_id, slot] = SharePartition(
             partition,
             world.clock,
@@ -202,7 +195,7 @@ class ShareBroker:
             return partition.log.start_offset if reset == EARLIEST else partition.log.end_offset
         found = partition.log.at_time(time_ms).offset
         if found < 0:
-            raise OffsetNotAvailableError(
+            raise errors.OffsetNotAvailableError(
                 f"{partition.topic.name}-{partition.index} has no record at or after that time"
             )
         return found

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 
-from ...errors import (
-    BrokerError,
-    ConcurrentTransactionsError,
-    InvalidProducerIdMappingError,
-    InvalidTransactionTimeoutError,
-    InvalidTxnStateError,
-    ProducerFencedError,
-)
+from ... import errors
 from .clock import Clock, TimerHandle
 from .topics import Partition
 
@@ -250,10 +243,12 @@ class TransactionCoordinator:
         elif txn.is_ending:
             raise _ending(txn)
         elif 0 <= producer_id != txn.producer_id and (producer_id != txn.previous_producer_id or epoch < EPOCH_MAX):
-            raise ProducerFencedError(f"transactional id {transactional_id} belongs to producer {txn.producer_id}")
+            raise errors.ProducerFencedError(
+                f"transactional id {transactional_id} belongs to producer {txn.producer_id}"
+            )
         if txn.state is TxnState.ONGOING:
             self._abort(txn)
-            raise ConcurrentTransactionsError(
+            raise errors.ConcurrentTransactionsError(
                 f"transactional id {transactional_id} has an open transaction, which is being aborted"
             )
         self._next_epoch(txn, resumed=producer_id >= 0, epoch=epoch)
@@ -264,7 +259,7 @@ class TransactionCoordinator:
 
     def check_timeout(self, timeout_ms: int) -> None:
         if not 0 < timeout_ms <= _TIMEOUT_MAX_MS:
-            raise InvalidTransactionTimeoutError(
+            raise errors.InvalidTransactionTimeoutError(
                 f"the transaction timeout must be from 1 to {_TIMEOUT_MAX_MS} ms, not {timeout_ms}"
             )
 
@@ -279,7 +274,9 @@ class TransactionCoordinator:
             txn.producer_id, txn.epoch = self._next_producer_id(), 0
             return
         if resumed and txn.epoch != NO_EPOCH and epoch not in (txn.epoch, txn.last_epoch):
-            raise ProducerFencedError(f"transactional id {txn.transactional_id} is at epoch {txn.epoch}, not {epoch}")
+            raise errors.ProducerFencedError(
+                f"transactional id {txn.transactional_id} is at epoch {txn.epoch}, not {epoch}"
+            )
         txn.previous_producer_id = txn.producer_id
         if not resumed or epoch == txn.epoch or txn.epoch == NO_EPOCH:
             txn.last_epoch = txn.epoch if resumed else NO_EPOCH
@@ -314,11 +311,13 @@ class TransactionCoordinator:
     def _checked(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
         txn = self.transactions.get(transactional_id)
         if txn is None or txn.producer_id != producer_id:
-            raise InvalidProducerIdMappingError(
+            raise errors.InvalidProducerIdMappingError(
                 f"transactional id {transactional_id} does not belong to producer {producer_id}"
             )
         if txn.epoch != epoch:
-            raise ProducerFencedError(f"transactional id {transactional_id} is at epoch {txn.epoch}, not {epoch}")
+            raise errors.ProducerFencedError(
+                f"transactional id {transactional_id} is at epoch {txn.epoch}, not {epoch}"
+            )
         if txn.is_ending:
             raise _ending(txn)
         return txn
@@ -336,7 +335,7 @@ class TransactionCoordinator:
         txn = self.transactions.get(transactional_id)
         answer = None if txn is None else txn.answer_to_end(producer_id, epoch, committed=committed, bump=bump)
         if txn is None or answer is None:
-            raise InvalidProducerIdMappingError(
+            raise errors.InvalidProducerIdMappingError(
                 f"transactional id {transactional_id} does not belong to producer {producer_id}"
             )
         match answer:
@@ -347,9 +346,13 @@ class TransactionCoordinator:
             case EndAnswer.CONCURRENT:
                 raise _ending(txn)
             case EndAnswer.INVALID:
-                raise InvalidTxnStateError(f"transactional id {transactional_id} is in the state {txn.state.value}")
+                raise errors.InvalidTxnStateError(
+                    f"transactional id {transactional_id} is in the state {txn.state.value}"
+                )
             case EndAnswer.FENCED:
-                raise ProducerFencedError(f"transactional id {transactional_id} is at epoch {txn.epoch}, not {epoch}")
+                raise errors.ProducerFencedError(
+                    f"transactional id {transactional_id} is at epoch {txn.epoch}, not {epoch}"
+                )
 
     def time_out(self, transactional_id: str) -> bool:
         """Abort a transaction that is taking too long, and fence its producer. Return False if none is open."""
@@ -409,7 +412,7 @@ class TransactionCoordinator:
                     leader_epoch=partition.leader_epoch,
                     now_ms=self._now_ms(),
                 )
-            except BrokerError:
+            except errors.BrokerError:
                 # A newer epoch or coordinator has since written here in another transaction.
                 continue
             partition.notify()
@@ -417,5 +420,5 @@ class TransactionCoordinator:
         txn.complete()
 
 
-def _ending(txn: Transaction) -> ConcurrentTransactionsError:
-    return ConcurrentTransactionsError(f"the transaction of {txn.transactional_id} is about to end")
+def _ending(txn: Transaction) -> errors.ConcurrentTransactionsError:
+    return errors.ConcurrentTransactionsError(f"the transaction of {txn.transactional_id} is about to end")

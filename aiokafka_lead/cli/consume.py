@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from contextlib import nullcontext
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import anyio
 import anyio.to_thread
 import typer
 
 from .._options.checks import INT32_MAX
-from .._records.record import ConsumerRecord
 from ..consumer import Consumer
 from ..errors import CommitFailedError, ConfigError, KafkaError
 from ..errors.shown import some_of
@@ -22,155 +17,17 @@ from ..types import TopicPartition
 from .failures import ExitCode, Failed, exit_code
 from .matching import HeaderMatch, KeyMatch, MatchBytes, ValueMatch, Wanted, Where, matching
 from .names import described_topics
-from .output import Output
 from .places import isolation, part_of
-from .record_text import FORMS, SCHEMA_FORM, as_json, template
+from .record_text import FORMS, SCHEMA_FORM
 from .registering import add
 from .schemas import AsJson, BadRecord, registry_of
 from .session import Session
+from .sinks import Record, Sink, sink_for
 
-_ROWS = 65_536
-_BYTES = 64_000_000
-"""Maximum size in bytes of the keys, values and headers in a row group, which is held in memory."""
-
-
-class ArrowFile:
-    """Parquet or Arrow file, complete when it gets its final name. Until `close`, it has a temporary name.
-
-    Its columns are topic, partition, offset, timestamp, key, value and headers.
-    """
-
-    is_kept = False
-
-    def __init__(self, path: str, note: Callable[[str], None]) -> None:
-        """Create the temporary file. Raises `ConfigError` if that fails, or if the name has another suffix."""
-        self._kind = Path(path).suffix
-        if self._kind not in (".parquet", ".arrow"):
-            raise ConfigError(f"--output takes a file name that ends in .parquet or .arrow, not {path!r}")
-        if find_spec("pyarrow") is None:
-            raise ConfigError("--output needs pyarrow; install with: pip install 'aiokafka-lead[arrow]'")
-        self._path = Path(path)
-        real = Path(os.path.realpath(path))  # renaming over a symbolic link would replace the link and not its target
-        self._beside = real.with_name(f".{real.name}.{os.getpid()}.part")
-        self._target = real
-        self._note = note
-        self._records: list[ConsumerRecord[Any, Any]] = []
-        self._bytes = 0
-        self._written = 0
-        self._schema: Any = _schema()
-        self._failure: OSError | None = None
-        self._closed = False
-        try:
-            self._writer: Any = self._open()
-        except OSError as error:
-            self._beside.unlink(missing_ok=True)
-            raise ConfigError(f"--output: {error}") from None
-
-    def _open(self) -> Any:
-        import pyarrow.ipc
-        import pyarrow.parquet
-
-        if self._target.is_dir():
-            raise IsADirectoryError(f"{self._path} is a directory")
-        if self._kind == ".parquet":
-            return pyarrow.parquet.ParquetWriter(str(self._beside), self._schema, compression="zstd")
-        return pyarrow.ipc.new_file(str(self._beside), self._schema)
-
-    def write(self, record: ConsumerRecord[Any, Any]) -> None:
-        """Add a record to the next row group."""
-        self._records.append(record)
-        self._bytes += len(record.key or b"") + len(record.value or b"")
-        for name, content in record.headers:
-            self._bytes += len(name) + len(content or b"")
-
-    async def flush(self) -> None:
-        """Write a row group if enough records are buffered. Small row groups would make the file larger."""
-        if len(self._records) >= _ROWS or self._bytes >= _BYTES:
-            await anyio.to_thread.run_sync(self._write_group)
-
-    def close(self) -> None:
-        """Write the buffered records and rename the file. Further calls have no effect.
-
-        Raises `Failed` if the file cannot be written. The temporary file is then deleted.
-        """
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            if self._records:
-                self._write_group()
-            if self._failure is None:
-                self._writer.close()
-                self._beside.replace(self._target)
-        except OSError as error:
-            self._failure = error
-        except Failed:
-            pass  # the same failure is raised below, after the file is deleted
-        if self._failure is not None:
-            self._beside.unlink(missing_ok=True)
-            raise Failed(f"cannot write {self._path}: {self._failure}")
-        self._note(f"{self._path}: {self._written} records")
-
-    def _write_group(self) -> None:
-        import pyarrow
-
-        records, self._records = self._records, []
-        self._bytes = 0
-        columns = {
-            "topic": [record.topic for record in records],
-            "partition": [record.partition for record in records],
-            "offset": [record.offset for record in records],
-            "timestamp": [record.timestamp_ms if record.timestamp_ms >= 0 else None for record in records],
-            "key": [record.key for record in records],
-            "value": [record.value for record in records],
-            "headers": [[{"key": name, "value": content} for name, content in record.headers] for record in records],
-        }
-        try:
-            self._writer.write_table(pyarrow.Table.from_pydict(columns, schema=self._schema))
-        except OSError as error:
-            self._failure = error
-            raise Failed(f"cannot write {self._path}: {error}") from None
-        self._written += len(records)
-
-
-def _schema() -> Any:
-    import pyarrow
-
-    header = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
-    return pyarrow.schema(
-        [
-            ("topic", pyarrow.string()),
-            ("partition", pyarrow.int32()),
-            ("offset", pyarrow.int64()),
-            ("timestamp", pyarrow.timestamp("ms", tz="UTC")),
-            ("key", pyarrow.binary()),
-            ("value", pyarrow.binary()),
-            ("headers", pyarrow.list_(header)),
-        ]
-    )
-
-
-Record = ConsumerRecord[Any, Any]
 _AS_TEXT = "%v\\n"
 _ON_ERROR = ("stop", "skip", "raw")
 _SLOW_READER_S = 1.0
 _LAST_COMMIT_S = 5.0
-
-
-class Sink(Protocol):
-    """Destination of records: standard output or a file."""
-
-    def write(self, record: Record) -> None:
-        """Buffer a record."""
-
-    is_kept: bool
-    """True if flushed records are safe even if `close` is never called."""
-
-    async def flush(self) -> None:
-        """Write buffered records. Called after each batch of records."""
-
-    def close(self) -> None:
-        """Write everything that is still buffered. Further calls have no effect."""
 
 
 def register(app: typer.Typer) -> None:
@@ -268,7 +125,7 @@ async def consume(
     committed = committed or session.options.get("isolation_level") == "read_committed"
     wanted = matching(key_match, value_match, header_match or (), where or (), in_bytes=match_bytes)
     selection = _Selection(session, wanted, on_error, key_as == SCHEMA_FORM, value_as == SCHEMA_FORM)
-    sink = _sink(session.out, form, key_as, value_as, output)
+    sink = sink_for(session.out, form, key_as, value_as, output)
     try:
         async with session.out.read() if sink.is_kept else nullcontext():
             if group is not None:
@@ -493,28 +350,3 @@ class _Selection:
         """Report the number of records that did not match their schemas."""
         if self._bad:
             self._note(f"{self._bad} records did not match their schemas")
-
-
-def _sink(out: Output, form: str, key_as: str, value_as: str, output: str | None) -> Sink:
-    if output is not None:
-        return ArrowFile(output, out.note)
-    if out.as_json:
-        return _Lines(out, lambda record: out.stdout.write_json(as_json(record, key_as, value_as) + "\n"))
-    write = template(form, key_as, value_as, out.stdout)
-    return _Lines(out, lambda record: out.stdout.write_bytes(write(record)))
-
-
-class _Lines:
-    """Sink that writes records to standard output."""
-
-    is_kept = True
-
-    def __init__(self, out: Output, write: Any) -> None:
-        self.write = write
-        self._out = out
-
-    async def flush(self) -> None:
-        await self._out.drain()
-
-    def close(self) -> None:
-        """Do nothing: `flush` has written everything."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.group.heartbeat_member import PROBES
+from aiokafka_lead._core.group.heartbeat_schedule import PROBES
 from aiokafka_lead._core.group.member import Assign, Lose, Revoke, Wait, Wanted
 from aiokafka_lead._wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

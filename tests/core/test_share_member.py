@@ -10,7 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.group.heartbeat_member import AWAITED_PROBES, PROBES, SHARING, Event, Phase
+from aiokafka_lead._core.group.heartbeat_member import SHARING, Event, Phase
+from aiokafka_lead._core.group.heartbeat_schedule import AWAITED_PROBES, PROBES
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._core.share.member import ShareMember
 from aiokafka_lead._core.transitions import Transitions

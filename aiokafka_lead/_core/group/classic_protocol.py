@@ -19,7 +19,7 @@ from ..backoff import Backoff
 from ..metadata.types import ClusterSnapshot
 from ..transitions import Transitions
 from .assignors import PROTOCOL_TYPE, GroupAssignor, MemberSubscription, encode_assignment, encode_subscription
-from .heartbeat_member import PROBES
+from .heartbeat_schedule import PROBES
 from .offsets import GroupIdentity
 
 

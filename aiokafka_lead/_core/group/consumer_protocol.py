@@ -21,7 +21,8 @@ from ...types import TopicPartition
 from ..chance import random
 from ..metadata.types import ClusterSnapshot
 from .classic_protocol import rebalance_timeout_ms, revoke_timeout_s
-from .heartbeat_member import OWNING, Event, HeartbeatMember, HeartbeatSchedule, Phase
+from .heartbeat_member import OWNING, Event, HeartbeatMember, Phase
+from .heartbeat_schedule import HeartbeatSchedule
 from .member import Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
 from .offsets import GroupIdentity
 

@@ -17,7 +17,8 @@ from ...config.share import ShareConsumerConfig
 from ...errors import KafkaError
 from ...types import TopicPartition
 from ..chance import random
-from ..group.heartbeat_member import SHARING, Event, HeartbeatMember, HeartbeatSchedule, Phase
+from ..group.heartbeat_member import SHARING, Event, HeartbeatMember, Phase
+from ..group.heartbeat_schedule import HeartbeatSchedule
 from ..metadata.types import ClusterSnapshot
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, overload
 from ._io.client import Client as InternalClient
 from ._io.client import Facade, configured
 from ._io.deadline import Deadline
-from ._io.life import Kind, Life
+from ._io.kind import Kind
+from ._io.life import Life
 from ._options.arguments import TIMEOUT
 from ._options.checks import boolean, discreet
 from ._options.read_types import K, V

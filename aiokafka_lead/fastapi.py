@@ -20,12 +20,10 @@ from fastapi.responses import JSONResponse
 
 from . import errors
 from ._core.run.exactly_once import checked_producer
-from ._core.run.failures import blamed, class_name, quotes_input
-from ._core.run.handler import place_of
+from ._core.run.failures import kind_and_place, quotes_input
 from ._core.run.options import HandlingConfig, RunConfig, ShareRunConfig
-from ._io.cancellation import to_the_end
+from ._io.cancellation import host_tasks
 from ._io.deadline import Deadline
-from ._io.loop import Host, spawn_host
 from ._options.checks import boolean, discreet
 from ._replies import too_large, unavailable
 from ._runs import routing_of
@@ -57,7 +55,6 @@ Handler = Callable[..., Awaitable[object]] | Handlers
 H = TypeVar("H", bound=Handler)
 
 _HAS_PROMETHEUS = find_spec("prometheus_client") is not None
-
 
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
@@ -117,20 +114,10 @@ class _Consuming:
         except errors.ClientClosedError:
             return
         except Exception as error:
-            self.ended = f"records are no longer handled: {_kind(error)}"
+            self.ended = f"records are no longer handled: {kind_and_place(error)}"
             # A traceback shows the messages of all errors in the chain. It is left out if one of them quotes records.
             shown = None if quotes_input(error) else error
             _log.error("a consumer of the app has failed: %s", error, exc_info=shown)
-
-
-def _kind(error: Exception) -> str:
-    """Return the class of an error and the position of its record.
-
-    The text of the error is left out, because it may quote the record.
-    """
-    if isinstance(error, errors.HandlerError) and error.__cause__ is not None:
-        return f"{place_of(error.record)}: {class_name(blamed(error.__cause__))}"
-    return class_name(error)
 
 
 class _Relaying:
@@ -146,31 +133,8 @@ class _Relaying:
         try:
             await relay.run()
         except Exception as error:
-            self.ended = f"the outbox is no longer published: {_kind(error)}"
+            self.ended = f"the outbox is no longer published: {kind_and_place(error)}"
             _log.exception("a relay of the app has failed")
-
-
-@asynccontextmanager
-async def _tasks() -> AsyncIterator[Callable[[Callable[[], Awaitable[None]], str], None]]:
-    """Provide a function that runs another function in a separate task. The end of the block waits for all tasks.
-
-    It raises their first error. After an error in the block, the tasks are cancelled first. This is not a task group,
-    which must be left in the task that has entered it. A lifespan that is used in an async fixture of pytest-asyncio
-    begins and ends in two tasks.
-    """
-    hosts: list[Host] = []
-    try:
-        yield lambda fn, name: hosts.append(spawn_host(fn, name))
-        for host in hosts:
-            await host.wait()
-            if host.error is not None:
-                raise host.error
-    except BaseException:
-        for host in hosts:
-            host.cancel()
-        for host in hosts:
-            await to_the_end(host.wait, "end of a task of the app")
-        raise
 
 
 class Kafka:
@@ -391,7 +355,7 @@ class Kafka:
                 for dependency in self._dependencies:
                     made = await stack.enter_async_context(dependency._made(client))
                     await made.start(wait=self._wait)
-                spawn = await stack.enter_async_context(_tasks())
+                spawn = await stack.enter_async_context(host_tasks())
                 if (directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR")) and _HAS_PROMETHEUS:
                     from ._scrapes import Scrapes
 

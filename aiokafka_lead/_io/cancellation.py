@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 
 from .deadline import Deadline
-from .loop import Waiter, in_trio
+from .loop import Host, Waiter, in_trio, spawn_host
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -223,3 +223,26 @@ async def tasks_of_block() -> AsyncIterator[TaskGroup]:
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+@asynccontextmanager
+async def host_tasks() -> AsyncIterator[Callable[[Callable[[], Awaitable[None]], str], None]]:
+    """Provide a function that runs another function in a separate task. The end of the block waits for all tasks.
+
+    It raises their first error. After an error in the block, the tasks are cancelled first. This is not a task group,
+    which must be left in the task that has entered it. A lifespan that is used in an async fixture of pytest-asyncio
+    begins and ends in two tasks.
+    """
+    hosts: list[Host] = []
+    try:
+        yield lambda fn, name: hosts.append(spawn_host(fn, name))
+        for host in hosts:
+            await host.wait()
+            if host.error is not None:
+                raise host.error
+    except BaseException:
+        for host in hosts:
+            host.cancel()
+        for host in hosts:
+            await to_the_end(host.wait, "end of a host task")
+        raise

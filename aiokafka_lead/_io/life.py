@@ -42,6 +42,7 @@ from ..config import ClientConfig
 from ..errors.base import own_copy
 from .cancellation import Waits, cancelled_by_scope, to_the_end
 from .deadline import Deadline
+from .kind import Dependent, Kind
 from .loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn_host, uninterrupted
 
 if TYPE_CHECKING:
@@ -61,55 +62,6 @@ handler keep the context.
 
 CLOSE_WITHIN_MS = 100.0
 """Minimum time in milliseconds for cancelled tasks to end, even if the stop's time is up."""
-
-
-class Kind:
-    """The parts of start and stop that depend on the kind of client. This base class is for an admin client."""
-
-    stop_within_ms = 10_000.0
-    """Time limit in milliseconds of a stop without a timeout."""
-    begin_within_ms: float | None = None
-    """Time limit in milliseconds of `begin` in a start without a timeout.
-
-    None means the rest of ``request_timeout_ms``.
-    """
-    closing_share, closing_ms = 0.1, 500.0
-    """Share of a stop's time that is reserved for closing connections, and the maximum of that time in milliseconds."""
-
-    async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Start background work. If ``wait`` is True, the client is connected. Otherwise, it is still connecting.
-
-        If ``wait`` is True, return when the client is ready, or at the deadline. Everything else happens in the
-        background.
-        """
-
-    def block_done(self) -> None:
-        """Count all records as done, because the ``async with`` block has ended without an error."""
-
-    def check_stop(self) -> None:
-        """Raise an error if the caller must not stop the client."""
-
-    def refuse(self) -> None:
-        """Accept no more calls, because the client is being stopped."""
-
-    async def finish(self, deadline: Deadline) -> None:
-        """Finish the application's work in an orderly way.
-
-        It runs in the task that stops the client, and is cancelled if it takes too long.
-        """
-
-    async def depart(self, deadline: Deadline) -> None:
-        """Send the last messages to brokers, regardless of how `finish` ended.
-
-        It is not cancelled before the deadline.
-        """
-
-    def dependents(self) -> Collection[Life[Any]]:
-        """Return the clients that must stop before this one. Those that `finish` has not stopped are stopped later."""
-        return ()
-
-    def release(self) -> None:
-        """Raise `ClientClosedError` from waiting calls. Called before connections are closed."""
 
 
 class Life(Generic[L]):
@@ -314,10 +266,10 @@ class Life(Generic[L]):
                 await self.kind.depart(self._stop_by)
         await self.stop_all(self.kind.dependents(), self._stop_by.left_ms() * (1 - Kind.closing_share))
 
-    async def stop_all(self, clients: Collection[Life[Any]], timeout_ms: float) -> None:
+    async def stop_all(self, clients: Collection[Dependent], timeout_ms: float) -> None:
         """Stop dependent clients concurrently. With an infinite timeout, each uses its default timeout."""
 
-        async def stop(client: Life[Any]) -> None:
+        async def stop(client: Dependent) -> None:
             try:
                 await client.stop(None if timeout_ms == math.inf else timeout_ms)
             except errors.KafkaError as error:

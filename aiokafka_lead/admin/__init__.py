@@ -51,6 +51,7 @@ from .groups import (
     GroupState,
     GroupType,
 )
+from .hanging_transactions import HangingTransaction, HangingTransactionCalls
 from .offsets import OffsetChange, ResetTo, ToOffset, ToShifted
 from .partitions import ElectionType, OffsetSpec, PartitionReassignment
 from .quotas import ClientQuotaFilter, QuotaCalls, QuotaEntity
@@ -73,15 +74,7 @@ from .streams_groups import (
     StreamsTopologyStatus,
 )
 from .topics import CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription, TopicListing
-from .transactions import (
-    FencedProducer,
-    HangingTransaction,
-    HangingTransactionCalls,
-    ProducerState,
-    TransactionDescription,
-    TransactionListing,
-    TransactionState,
-)
+from .transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

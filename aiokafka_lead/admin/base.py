@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from .._io.admin import Calls
 from .._options.arguments import list_of, topic_name, topic_partition
@@ -43,6 +43,16 @@ def by_topic(
 def indexes_by_topic(partitions: Iterable[TopicPartition], topic: Callable[[str, list[int]], T]) -> list[T]:
     """Group the numbers of partitions by topic, as requests need them."""
     return by_topic(dict.fromkeys(partitions), lambda partition, _: partition, topic)
+
+
+class _TopicPartitions(Protocol):
+    topic_name: str
+    partitions: list[int]
+
+
+def partitions_of(topics: Iterable[_TopicPartitions]) -> tuple[TopicPartition, ...]:
+    """Return the partitions in an assignment of a response."""
+    return tuple(TopicPartition(topic.topic_name, partition) for topic in topics for partition in topic.partitions)
 
 
 def called(group_id: str) -> str:

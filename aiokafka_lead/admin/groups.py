@@ -15,12 +15,7 @@ from .._io.group.coordinators import CoordinatorKind
 from .._options.arguments import list_of, string
 from .._options.checks import boolean, instance, optional, short_text
 from .._values import NamedTuple
-from .._wire.messages.consumer_group_describe import (
-    Assignment,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    Member,
-)
+from .._wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, Member
 from .._wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from .._wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from .._wire.messages.describe_groups import (
@@ -34,7 +29,7 @@ from .._wire.messages.list_groups import ListGroupsRequest
 from ..errors import GroupIdNotFoundError, KafkaError, MalformedMessageError, UnsupportedVersionError
 from ..types import TopicPartition
 from .acls import AclOperation, operations_of
-from .base import GROUP_ID, GROUP_IDS, AdminArea, called, outcomes_of
+from .base import GROUP_ID, GROUP_IDS, AdminArea, called, outcomes_of, partitions_of
 
 V = TypeVar("V")
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
@@ -385,10 +380,7 @@ class GroupCalls(AdminArea):
         deadline: Deadline,
     ) -> dict[str, V]:
         def build(mine: Sequence[str]) -> DescribeGroupsRequest:
-            request = DescribeGroupsRequest(groups=list(mine))
-            if with_operations:
-                request.include_authorized_operations = True
-            return request
+            return DescribeGroupsRequest(groups=list(mine), include_authorized_operations=with_operations)
 
         def read(broker: int, response: DescribeGroupsResponse) -> Iterator[tuple[str, V | KafkaError]]:
             for group in response.groups:
@@ -431,21 +423,13 @@ def _member(member: Member) -> ConsumerMemberDescription:
         member.instance_id,
         member.client_id,
         member.client_host,
-        _partitions(member.assignment),
-        _partitions(member.target_assignment),
+        partitions_of(member.assignment.topic_partitions),
+        partitions_of(member.target_assignment.topic_partitions),
         member.member_epoch,
         member.rack_id,
         tuple(member.subscribed_topic_names),
         member.subscribed_topic_regex,
         None if kind not in (_CLASSIC_MEMBER, _CONSUMER_MEMBER) else kind == _CLASSIC_MEMBER,
-    )
-
-
-def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
-    return tuple(
-        TopicPartition(topic.topic_name, partition)
-        for topic in assignment.topic_partitions
-        for partition in topic.partitions
     )
 
 

@@ -31,7 +31,17 @@ from .._wire.messages.share_group_describe import DescribedGroup, ShareGroupDesc
 from ..errors import KafkaError
 from ..types import TopicPartition
 from .acls import AclOperation, operations_of
-from .base import GROUP_ID, GROUP_IDS, NAMED_TOPICS, PARTITIONS, TOPICS, by_topic, called, indexes_by_topic
+from .base import (
+    GROUP_ID,
+    GROUP_IDS,
+    NAMED_TOPICS,
+    PARTITIONS,
+    TOPICS,
+    by_topic,
+    called,
+    indexes_by_topic,
+    partitions_of,
+)
 from .groups import GroupCalls, GroupState
 from .offsets import OffsetCalls, ResetTo, reset_to
 
@@ -284,11 +294,7 @@ def _group(group: DescribedGroup, broker: int) -> ShareGroupDescription:
             member.member_epoch,
             member.rack_id,
             tuple(member.subscribed_topic_names),
-            tuple(
-                TopicPartition(topic.topic_name, partition)
-                for topic in member.assignment.topic_partitions
-                for partition in topic.partitions
-            ),
+            partitions_of(member.assignment.topic_partitions),
         )
         for member in group.members
     )

@@ -18,7 +18,7 @@ from .._core.tracing import TracedClient, installed
 from .._io.asking_around import ask_anyone
 from .._io.client import Client
 from .._io.deadline import Deadline
-from .._io.life import Kind
+from .._io.kind import Kind
 from .._io.loop import loop_probe, loop_thread
 from .._io.producer.checked_sends import CheckedSends, TracedSends
 from .._io.producer.intake import Admission, Intake

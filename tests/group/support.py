@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from aiokafka_lead import Producer, TopicPartition
-from aiokafka_lead._io.life import Kind
+from aiokafka_lead._io.kind import Kind
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.testing import EmbeddedCluster
 

@@ -343,14 +343,12 @@ class ClassicMember:
     def _joined(self, response: JoinGroupResponse, now: float) -> None:
         assignor = self._assignors.get(response.protocol_name or "")
         if assignor is None:
-            self._fail(
-                errors.InconsistentGroupProtocolError(f"the group uses the assignor {response.protocol_name!r}"), now
-            )
+            text = f"the group uses the assignor {response.protocol_name!r}"
+            self._fail(errors.InconsistentGroupProtocolError(text), now)
             return
         if not response.member_id or response.generation_id < 0:
-            self._fail(
-                errors.MalformedMessageError("the response to JoinGroup lacks the member id or the generation"), now
-            )
+            text = "the response to JoinGroup lacks the member id or the generation"
+            self._fail(errors.MalformedMessageError(text), now)
             return
         self._assignor = assignor
         self._member_id = response.member_id
@@ -491,9 +489,7 @@ class ClassicMember:
             self._schedule.answered()
         if error is None or identity is None or not isinstance(request, HeartbeatRequest):
             return
-        if (request.generation_id, request.member_id) != identity[:2]:
-            return
-        if self._refused(error, now):
+        if (request.generation_id, request.member_id) != identity[:2] or self._refused(error, now):
             return
         self._schedule.unanswered(now)
         if not may_repeat(error, self._schedule.unanswered_heartbeats):

@@ -15,6 +15,9 @@ from .reachability import Endpoint
 if TYPE_CHECKING:
     from ...metrics import MetadataMetrics
 
+REFRESH_AT_LEAST_S = 1.0
+"""Minimum time limit of a refresh in seconds, even if ``metadata_recovery_rebootstrap_trigger_ms`` leaves less."""
+
 
 class HintOutcome(Enum):
     """Outcomes of a leader hint. The values are the names of the counters."""
@@ -121,6 +124,10 @@ class RebootstrapPolicy:
         if not self.enabled or self._trying_since is None:
             return math.inf
         return max(self._trying_since + self._trigger_s, self._not_before)
+
+    def refresh_within_s(self, now: float) -> float:
+        """Return the time limit in seconds of a refresh that begins now: until `times_out_at`, but not too short."""
+        return max(self.times_out_at() - now, REFRESH_AT_LEAST_S)
 
     def judge(self, now: float, *, reachable: bool, bootstrapping: bool) -> RebootstrapCause | None:
         """Return the reason to return to the bootstrap servers now, or None.

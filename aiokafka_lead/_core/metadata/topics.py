@@ -67,6 +67,8 @@ class TopicsInUse:
         self._patience_s = patience_of(backoff.longest_ms)
         self.everything = False
         """True if the client needs every topic of the cluster."""
+        self._all_for: set[object] = set()
+        """The users that need all topics."""
         self._kept: Counter[str] = Counter()
         """Number of users of each kept topic."""
         self._expires: dict[str, float] = {}
@@ -103,6 +105,12 @@ class TopicsInUse:
                 self._lookups.pop(name, None)
                 gone.append(name)
         return gone
+
+    def keep_all(self, wanted: bool, user: object) -> bool:
+        """Keep all topics for this user, or stop doing so. Return True if this changes `everything`."""
+        (self._all_for.add if wanted else self._all_for.discard)(user)
+        before, self.everything = self.everything, bool(self._all_for)
+        return self.everything != before
 
     def use(self, name: str) -> None:
         """Keep this topic until it has been unused for the idle time."""

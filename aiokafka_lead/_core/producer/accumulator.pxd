@@ -12,14 +12,11 @@ from aiokafka_lead._core.producer.schedule cimport Schedule
 from aiokafka_lead._core.producer.transactional cimport TransactionalSequencing
 from aiokafka_lead._records.encoder cimport BatchBuilder, estimated_size
 
-cdef Py_ssize_t BATCH_HEADER_SIZE
 cdef double GROWS_FOR_S
 cdef Py_ssize_t CROWD_BYTES
 cdef Py_ssize_t CROWD_BATCHES
 cdef Py_ssize_t REQUEST_BATCHES
-
-@cython.locals(queue=PartitionQueue)
-cdef _seal(ProducerBatch batch)
+cdef Py_ssize_t _HEADER_SIZE
 
 
 cdef class Accumulator:
@@ -45,8 +42,8 @@ cdef class Accumulator:
     cdef StickyChooser _chooser
     cdef bint _ignore_keys
     cdef BatchBuilder _blank
-    cdef double _linger_s
     cdef Py_ssize_t _max_request_size
+    cdef Py_ssize_t _largest
     cdef object _partitioner
     cdef object _cluster_id
     cdef int64_t _ordinal
@@ -62,7 +59,6 @@ cdef class Accumulator:
     cpdef list drain(self, int node_id, double now, bint busy=*)
     @cython.locals(queue=PartitionQueue, counters=ProducerCounters)
     cdef _send(self, ProducerBatch batch, int node_id, double now)
-    cdef bint _renew_leader(self, PartitionQueue queue) except -1
     cpdef bint crowded(self) except -1
     cpdef Py_ssize_t record_size(self, Record record) except -1
 
@@ -89,7 +85,6 @@ cdef class Accumulator:
         self, TopicBuffer topic, int32_t partition, BatchBuilder builder, double now
     )
 
-    cdef bint _had_share(self, TopicBuffer topic, Py_ssize_t size, double now) except -1
     cpdef int64_t next_ordinal(self)
     cpdef started(self, int64_t ordinal, Py_ssize_t batches=*)
     cpdef finish(self, int64_t ordinal)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..._records.compression import compresses_slowly
 from ..._records.encoder import BatchBuilder, estimated_size
+from ..._records.layout import HEADER_SIZE
 from ...config import ProducerConfig
 from ...errors import ConfigError, KafkaError, MessageTooLargeError
 from ...errors.shown import shown_cause
@@ -26,9 +27,6 @@ from .outcome import BatchOutcome, Park
 from .partitioner import NodeAvailability, StickyChooser, call_partitioner
 from .schedule import Schedule
 from .transactional import TransactionalSequencing
-
-BATCH_HEADER_SIZE = 61
-"""Size in bytes of a record batch header (version 2)."""
 
 GROWS_FOR_S = 1.0
 """Age in seconds from which a batch no longer grows beyond ``batch_size``.
@@ -56,6 +54,8 @@ CROWD_BATCHES = 64
 
 REQUEST_BATCHES = 1000
 """Maximum number of batches in a request. Encoding the request and decoding its response block the event loop."""
+
+_HEADER_SIZE = HEADER_SIZE
 
 
 class Accumulator:
@@ -99,19 +99,18 @@ class Accumulator:
         self.compresses_slowly = compresses_slowly(config.compression_type, config.compression_level)
         """True if batches should be compressed outside the event loop."""
         rack = config.client_rack if config.partitioner_rack_aware else None
-        self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng, rack)
+        adaptive = config.partitioner_adaptive_partitioning_enable
+        self._chooser = StickyChooser(adaptive, self.nodes, rng, rack, self.batch_size, config.linger_ms / 1000)
         self._ignore_keys = config.partitioner_ignore_keys
         self._blank = BatchBuilder(
-            batch_size=self.batch_size,
-            compression=config.compression_type,
-            compression_level=config.compression_level,
+            batch_size=self.batch_size, compression=config.compression_type, compression_level=config.compression_level
         )
         """The template for all builders. It is never filled."""
         self._bytes_per_turn = TURN_BYTES if config.compression_type == "none" else COMPRESSED_TURN_BYTES
         if self.compresses_slowly:
             self._bytes_per_turn = SLOW_TURN_BYTES
-        self._linger_s = config.linger_ms / 1000
         self._max_request_size = config.max_request_size
+        self._largest = min(config.max_request_size, config.buffer_memory)
         self._batch_limit = min(config.batch_size_max, config.max_request_size)
         self._partitioner = config.partitioner
         self._cluster_id: str | None = None
@@ -120,8 +119,7 @@ class Accumulator:
 
     def start_turn(self, now: float) -> None:
         """Start the sender's turn: process due timers, and reset the counts of accepted data."""
-        self.unseen_bytes = 0
-        self.opened = 0
+        self.unseen_bytes = self.opened = 0
         self.turn_bytes = self._bytes_per_turn
         self.schedule.poll(now)
 
@@ -149,14 +147,15 @@ class Accumulator:
 
         Raises `MessageTooLargeError` if that is too large.
         """
-        size = estimated_size(record.key, record.value, record.headers) + BATCH_HEADER_SIZE
-        if size > self._max_request_size:
-            raise self._too_large("record", size, "max_request_size", self._max_request_size)
-        if size > self.memory.limit:
-            raise self._too_large("record", size, "buffer_memory", self.memory.limit)
+        size = estimated_size(record.key, record.value, record.headers) + _HEADER_SIZE
+        if size > self._largest:
+            raise self._too_large("record", size)
         return size
 
-    def _too_large(self, what: str, size: int, option: str, limit: int) -> MessageTooLargeError:
+    def _too_large(self, what: str, size: int) -> MessageTooLargeError:
+        option, limit = "max_request_size", self._max_request_size
+        if size <= limit:
+            option, limit = "buffer_memory", self.memory.limit
         error = MessageTooLargeError(f"the {what} of {size} bytes exceeds {option} ({limit})")
         if self.transactional is None or not self.transactional.lenient:
             self.given_up(error)
@@ -239,8 +238,7 @@ class Accumulator:
 
         Stops early if memory is short, if it is the sender's turn, or if a value is too large.
         """
-        at = start
-        count = len(values)
+        at, count = start, len(values)
         while at < count:
             queue = topic.select(partition, None)
             if queue is not None and queue.open is not None:
@@ -276,10 +274,8 @@ class Accumulator:
         empty.
         """
         size = builder.size_bytes
-        if size > self._max_request_size:
-            raise self._too_large("batch", size, "max_request_size", self._max_request_size)
-        if size > self.memory.limit:
-            raise self._too_large("batch", size, "buffer_memory", self.memory.limit)
+        if size > self._largest:
+            raise self._too_large("batch", size)
         if self.memory.waiting or self.memory.used + size > self.memory.limit:
             return None
         return self.append_built_granted(topic, partition, builder, now)
@@ -293,10 +289,10 @@ class Accumulator:
         """
         queue = topic.queue(partition)
         if queue.open is not None:
-            _seal(queue.open)
+            queue.open.seal()
         batch = self._open(queue, builder, self.next_ordinal(), now)
         queue.named = True
-        _seal(batch)
+        batch.seal()
         batch.size_bytes = builder.size_bytes
         self.memory.used += batch.size_bytes
         self.unseen_bytes += batch.size_bytes
@@ -318,7 +314,7 @@ class Accumulator:
         """
         if partition < 0 and (key is None or self._ignore_keys):
             sticky = topic.sticky
-            if sticky is None or (sticky.open is None and self._had_share(topic, topic.sticky_bytes, now)):
+            if sticky is None or (sticky.open is None and self._chooser.had_share(topic, topic.sticky_bytes, now)):
                 sticky = topic.sticky = topic.queue(self._chooser.choose(topic, self.snapshot, now))
                 topic.sticky_bytes = 0
                 topic.sticky_since = now
@@ -328,17 +324,6 @@ class Accumulator:
         if partition >= topic.count:
             raise ConfigError(f"partition must be from 0 to {topic.count - 1} in topic {topic.name!r}, not {partition}")
         return topic.queue(partition)
-
-    def _had_share(self, topic: TopicBuffer, size: int, now: float) -> bool:
-        """Return True if the sticky partition has received its share, so another partition should be chosen.
-
-        ``size`` is the number of bytes that it has received. The share is ``batch_size`` bytes (KIP-794). It is larger
-        during the linger time, because otherwise each partition would get a small batch. It does not depend on the
-        broker's speed, so it is the same for all partitions.
-        """
-        if size < self.batch_size:
-            return False
-        return size >= topic.batch_limit or now - topic.sticky_since >= self._linger_s
 
     def next_ordinal(self) -> int:
         """Return a number for new batches. A flush uses it to identify earlier batches."""
@@ -351,7 +336,7 @@ class Accumulator:
         self.opened += 1
         self.started(ordinal)
         if queue.generation != self.snapshot.generation:
-            self._renew_leader(queue)
+            queue.renew_leader(self.snapshot)
         queue.batches.append(batch)
         queue.open = batch
         queue.named = False
@@ -366,12 +351,12 @@ class Accumulator:
         """Handle a record that does not fit. The batch may now be sent, and grows only while it waits to be sent."""
         queue = batch.queue
         topic = queue.topic
-        if topic.sticky is queue and self._had_share(topic, topic.sticky_bytes + self.batch_size // 2, now):
+        if topic.sticky is queue and self._chooser.had_share(topic, topic.sticky_bytes + self.batch_size // 2, now):
             topic.sticky = None  # even if a smaller record would still have fit
         self.unseen_bytes += self.batch_size
         room = min(self.batch_size, topic.batch_limit - batch.size_bytes)
         if size > room or now - batch.created_at > GROWS_FOR_S:
-            _seal(batch)
+            batch.seal()
         else:
             batch.builder.extend(room, topic.batch_limit)
             batch.shares += 1
@@ -419,13 +404,8 @@ class Accumulator:
     def _send(self, batch: ProducerBatch, node_id: int, now: float) -> None:
         queue = batch.queue
         counters = self.counters
-        _seal(batch)
-        if batch.attempts:
-            counters.retries += 1
-        else:
-            counters.records_sent += batch.builder.record_count
-            counters.queue_latency.add(now - batch.created_at)
-        counters.batches_sent += 1
+        batch.seal()
+        counters.sending(batch.attempts, batch.builder.record_count, now - batch.created_at)
         self.sequencing.sending(batch)
         if batch.patience.sent(now, queue.leader_epoch):
             counters.free_retries += 1
@@ -449,36 +429,20 @@ class Accumulator:
             if self._cluster_id is not None and self.identity is not None:
                 self.identity.forget_producer_id()  # it was not assigned by the new cluster
             self._cluster_id = snapshot.cluster_id
-        if partitions is not None:
-            self._look_at(partitions, now)
+        if partitions is None:
+            for name, topic in self.topics.items():
+                topic.renew(snapshot.partition_count(name), snapshot.topic_id(name))
+                for queue in topic.pending:
+                    if queue.renew_leader(snapshot):
+                        self.schedule.evaluate(queue, now)
             return
-        for name, topic in self.topics.items():
-            count, topic_id = snapshot.partition_count(name), snapshot.topic_id(name)
-            if count != topic.count or topic_id != topic.topic_id:
-                topic.renew(count, topic_id)
-            topic.available = None
-            for queue in topic.pending:
-                if self._renew_leader(queue):
-                    self.schedule.evaluate(queue, now)
-
-    def _look_at(self, partitions: Iterable[tuple[str, int]], now: float) -> None:
         for name, number in partitions:
-            topic = self.topics.get(name)
-            if topic is None:
-                continue
-            topic.available = None
-            queue = topic.queues[number] if 0 <= number < topic.count else None
-            if queue is not None and queue.batches and self._renew_leader(queue):
-                self.schedule.evaluate(queue, now)
-
-    def _renew_leader(self, queue: PartitionQueue) -> bool:
-        """Copy the leader and the leader epoch from the metadata to the queue. Return True if they have changed."""
-        queue.generation = self.snapshot.generation
-        leader_id, leader_epoch = self.snapshot.leader(queue.topic.name, queue.partition)
-        if leader_id == queue.leader_id and leader_epoch == queue.leader_epoch:
-            return False
-        queue.leader_id, queue.leader_epoch = leader_id, leader_epoch
-        return True
+            buffer = self.topics.get(name)
+            if buffer is not None:
+                buffer.available = None
+                changed = buffer.queues[number] if 0 <= number < buffer.count else None
+                if changed is not None and changed.batches and changed.renew_leader(snapshot):
+                    self.schedule.evaluate(changed, now)
 
     def on_producer_id(self, producer_id: int, producer_epoch: int, now: float) -> None:
         """Apply the response to InitProducerId."""
@@ -532,11 +496,3 @@ class Accumulator:
         """Fail the open transaction, which cannot be committed because some of its records were given up."""
         if self.transactional is not None:
             self.transactional.on_failure(error)
-
-
-def _seal(batch: ProducerBatch) -> None:
-    batch.sealed = True
-    queue = batch.queue
-    if queue.open is batch:
-        batch.named = queue.named
-        queue.open = None

@@ -42,6 +42,9 @@ cdef class ProducerBatch:
     cdef public int64_t base_sequence
     cdef public bint stranded
 
+    @cython.locals(queue=PartitionQueue)
+    cpdef seal(self)
+
 
 @cython.final
 cdef class PartitionQueue:
@@ -68,6 +71,8 @@ cdef class PartitionQueue:
     cdef public int32_t proven_node
     cdef readonly MoveClock move_clock
     cdef public int64_t transaction
+
+    cpdef bint renew_leader(self, object snapshot) except -1
 
 
 @cython.final

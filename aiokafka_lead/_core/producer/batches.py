@@ -15,7 +15,7 @@ from ..._records.murmur2 import murmur2
 from ...errors import KafkaError
 from ...types import Header
 from ..leadership.patience import MoveClock, Patience
-from ..metadata.types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID
+from ..metadata.types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, ClusterSnapshot
 from .buffer_memory import BufferMemory
 from .delivery import Delivery, new_delivery
 from .outcome import BatchOutcome
@@ -122,6 +122,14 @@ class ProducerBatch:
         self.stranded = False
         """True if an earlier batch was certainly not appended, so this batch cannot have been appended either."""
 
+    def seal(self) -> None:
+        """Let the batch accept no more records."""
+        self.sealed = True
+        queue = self.queue
+        if queue.open is self:
+            self.named = queue.named
+            queue.open = None
+
 
 class PartitionQueue:
     """The batches of one partition whose outcome is unknown, in the order of their records.
@@ -211,6 +219,15 @@ class PartitionQueue:
         # set by the sequencing of a transactional producer
         self.transaction = 0
         """Number of the latest transaction that is known to include the partition."""
+
+    def renew_leader(self, snapshot: ClusterSnapshot) -> bool:
+        """Copy the leader and the leader epoch from the metadata. Return True if they have changed."""
+        self.generation = snapshot.generation
+        leader_id, leader_epoch = snapshot.leader(self.topic.name, self.partition)
+        if leader_id == self.leader_id and leader_epoch == self.leader_epoch:
+            return False
+        self.leader_id, self.leader_epoch = leader_id, leader_epoch
+        return True
 
     def __repr__(self) -> str:
         return f"<PartitionQueue {self.topic.name}-{self.partition}: {len(self.batches)} batches, {self.in_flight} out>"

@@ -40,5 +40,7 @@ cdef class ProducerCounters:
     @cython.locals(latencies=Latencies)
     cpdef answered(self, int node_id, double seconds, double throttle_time_ms)
 
+    cpdef sending(self, int attempts, Py_ssize_t records, double waited_s)
+
     @cython.locals(counters=TopicCounters)
     cpdef settled(self, str topic, Py_ssize_t records, double created_at, double now, object error)

@@ -61,6 +61,15 @@ class ProducerCounters:
         latencies.add(seconds)
         self.throttle_time.add(throttle_time_ms / 1000)
 
+    def sending(self, attempts: int, records: int, waited_s: float) -> None:
+        """Count a batch that is sent after this number of attempts, ``waited_s`` seconds after its first record."""
+        if attempts:
+            self.retries += 1
+        else:
+            self.records_sent += records
+            self.queue_latency.add(waited_s)
+        self.batches_sent += 1
+
     def settled(self, topic: str, records: int, created_at: float, now: float, error: KafkaError | None) -> None:
         """Count a batch that was acknowledged, or that failed with this error."""
         counters = self.topics.get(topic)

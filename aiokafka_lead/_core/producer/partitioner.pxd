@@ -18,6 +18,10 @@ cdef class StickyChooser:
     cdef NodeAvailability _nodes
     cdef object _rng
     cdef object _rack
+    cdef Py_ssize_t _batch_size
+    cdef double _linger_s
+
+    cpdef bint had_share(self, TopicBuffer topic, Py_ssize_t size, double now) except -1
 
     @cython.locals(partition=int, leader_id=int)
     cpdef int choose(self, TopicBuffer topic, object snapshot, double now) except -1

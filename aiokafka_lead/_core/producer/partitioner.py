@@ -56,16 +56,35 @@ class StickyChooser:
     ``rng`` returns a number in [0, 1).
     """
 
-    __slots__ = ("_adaptive", "_nodes", "_rack", "_rng")
+    __slots__ = ("_adaptive", "_batch_size", "_linger_s", "_nodes", "_rack", "_rng")
 
     def __init__(
-        self, adaptive: bool, nodes: NodeAvailability, rng: Callable[[], float] = random, rack: str | None = None
+        self,
+        adaptive: bool,
+        nodes: NodeAvailability,
+        rng: Callable[[], float] = random,
+        rack: str | None = None,
+        batch_size: int = 0,
+        linger_s: float = 0.0,
     ) -> None:
         """Start without a choice. ``rack`` is the preferred rack of leaders, or None."""
         self._adaptive = adaptive
         self._nodes = nodes
         self._rng = rng
         self._rack = rack
+        self._batch_size = batch_size
+        self._linger_s = linger_s
+
+    def had_share(self, topic: TopicBuffer, size: int, now: float) -> bool:
+        """Return True if the sticky partition has received its share, so another partition should be chosen.
+
+        ``size`` is the number of bytes that it has received. The share is ``batch_size`` bytes (KIP-794). It is larger
+        during the linger time, because otherwise each partition would get a small batch. It does not depend on the
+        broker's speed, so it is the same for all partitions.
+        """
+        if size < self._batch_size:
+            return False
+        return size >= topic.batch_limit or now - topic.sticky_since >= self._linger_s
 
     def choose(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
         """Return the number of a partition of the topic. The topic must have partitions."""

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..._records import ConsumerRecord
-from ...errors import PermanentError, SchemaContentError
+from ...errors import HandlerError, PermanentError, SchemaContentError
 from ...errors.shown import shown_cause, some_of
 from ...types import Header
+from .handler import place_of
 from .options import leaves
 
 FRAMES = 10
@@ -43,6 +44,16 @@ def class_name(error: BaseException) -> str:
     """Return the qualified name of an exception's class. Builtin classes have no module."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else _name(error)
+
+
+def kind_and_place(error: Exception) -> str:
+    """Return the class of an error and the position of its record.
+
+    The text of the error is left out, because it may quote the record.
+    """
+    if isinstance(error, HandlerError) and error.__cause__ is not None:
+        return f"{place_of(error.record)}: {class_name(blamed(error.__cause__))}"
+    return class_name(error)
 
 
 def quotes_input(error: BaseException) -> bool:

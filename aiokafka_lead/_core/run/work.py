@@ -479,8 +479,7 @@ class Work:
     def close(self, partition: PartitionWork) -> None:
         """Handle no more records of the partition. Handlers may still finish their records."""
         self._settle()
-        partition.closed = True
-        partition.shut = True
+        partition.closed = partition.shut = True
         self._unqueue(partition)
 
     def done(self) -> Iterator[tuple[PartitionWork, Position]]:
@@ -489,10 +488,11 @@ class Work:
         for partition in self._partitions.values():
             done_to = partition.progress.done_to()
             read_to = partition.state.position
-            if partition.cut or partition.lanes.count() or read_to is None:
-                yield partition, done_to
-                continue
-            if read_to.offset > done_to.offset:
+            if (
+                read_to is not None
+                and read_to.offset > done_to.offset
+                and not (partition.cut or partition.lanes.count())
+            ):
                 done_to = read_to  # There are no records in between, only markers such as ends of transactions.
             yield partition, done_to
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..._core.chance import shuffle
@@ -205,6 +205,11 @@ class Brokers:
         """Return the error of the node's last attempt or connection, or None if a connection is ready."""
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.last_error(node.endpoint)
+
+    def last_errors(self, node_ids: Iterable[int]) -> dict[int, KafkaError]:
+        """Return `last_error` of each of these nodes that has one."""
+        last = {node_id: self.last_error(node_id) for node_id in node_ids}
+        return {node_id: error for node_id, error in last.items() if error is not None}
 
     def final_error(self, node_id: int) -> KafkaError | None:
         """Return `last_error` if a retry cannot help, otherwise None.

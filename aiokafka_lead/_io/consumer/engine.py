@@ -27,7 +27,7 @@ from ...config import ConsumerConfig
 from ...errors import ClientClosedError, IllegalStateError, RequestTimedOutError
 from ..client import Client
 from ..deadline import Deadline
-from ..life import Kind
+from ..kind import Kind
 from ..loop import News, Signal
 from .fetcher import FetchChannels, Fetcher, OwnChannels
 from .health import AbsenceWatch, HealthWatch

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from ... import errors
 from ..._core.backoff import Backoff
 from ..._core.metadata.answer import MetadataReader
 from ..._core.metadata.reachability import NodeState
@@ -25,41 +26,17 @@ from ..._core.metadata.topics import TopicsInUse
 from ..._core.metadata.types import Broker, ClusterSnapshot, LeaderHint, Listeners, MetadataListener, TopicMetadata
 from ..._core.trust import patience_of
 from ..._options.logs import client_log
-from ..._values import NamedTuple
-from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ...config import ClientConfig
-from ...errors import (
-    BootstrapResolutionError,
-    ClusterIdMismatchError,
-    KafkaError,
-    MisroutedConnectionError,
-    RebootstrapError,
-    RebootstrapRequiredError,
-    RequestTimedOutError,
-    UnresolvedHostError,
-)
 from ...errors.base import own_copy
 from ..asking_around import in_order
 from ..connection.brokers import Brokers
 from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Waiter, in_slices
-from .ask import Answer, TopicLookups, ask, candidates, describe, final_error, not_known, reachable, unusable
+from .ask import Answer, Plan, TopicLookups, ask, candidates, describe, final_error, not_known, reachable, unusable
 
 if TYPE_CHECKING:
     from ...metrics import MetadataMetrics
-
-REFRESH_AT_LEAST_S = 1.0
-"""Minimum time limit of a refresh in seconds, even if ``metadata_recovery_rebootstrap_trigger_ms`` leaves less."""
-
-
-class _Plan(NamedTuple):
-    """The next refresh."""
-
-    topics: Sequence[str] | None
-    """The topics to request. None means all topics of the cluster."""
-    full: bool
-    """False if the refresh only looks up unknown topics."""
 
 
 class MetadataActor:
@@ -75,10 +52,7 @@ class MetadataActor:
         self._cluster_change_level = logging.WARNING if config.cluster_id_mismatch == "warn" else logging.INFO
         self._brokers = brokers
         self._reader = MetadataReader()
-        self._state = MetadataState(
-            config.bootstrap_servers,
-            leader_hint_policy=config.leader_hint_policy,
-        )
+        self._state = MetadataState(config.bootstrap_servers, leader_hint_policy=config.leader_hint_policy)
         self._topics = TopicsInUse(config.metadata_max_idle_ms / 1000, lookup_backoff)
         self._schedule = RefreshSchedule(config.metadata_max_age_ms, retry_backoff)
         self._policy = RebootstrapPolicy(
@@ -93,8 +67,6 @@ class MetadataActor:
 
         It is incremented before the response becomes the snapshot.
         """
-        self._all_topics_for: set[object] = set()
-        """The users that need all topics."""
         self.knows_every_topic = False
         """True if a response has listed all topics of the cluster since `set_all_topics` was called."""
         self._wake = Signal()
@@ -102,7 +74,7 @@ class MetadataActor:
         """Completed by the next snapshot."""
         self._lookups = TopicLookups(self._topics, self._wake.set, self._log)
         self._listeners = Listeners(self.snapshot)
-        self._errors: Mapping[int, KafkaError] = {}
+        self._errors: Mapping[int, errors.KafkaError] = {}
         """Errors of the last failed refresh, by node id."""
         self._adopts = config.cluster_id_mismatch != "fail"
         self._patience_s = patience_of(config.retry_backoff_max_ms)
@@ -112,7 +84,7 @@ class MetadataActor:
         """True if the known brokers respond, but their responses do not help."""
         self._looked_up = False
         """True if the last refresh was a look-up. A full refresh then comes first, so that neither kind starves."""
-        self._closed: KafkaError | None = None
+        self._closed: errors.KafkaError | None = None
         brokers.add_listener(self._on_node)
 
     # --- requests to the actor ---------------------------------------------------------------------------------------
@@ -138,7 +110,7 @@ class MetadataActor:
         names = list(topics)
         self._topics.keep(names)
         for name in names:
-            self._look_up_unknown(name)
+            self._lookups.want(name, self.snapshot)
 
     def remove_topics(self, topics: Iterable[str]) -> None:
         """Undo `add_topics`."""
@@ -149,12 +121,9 @@ class MetadataActor:
 
         A subscription by pattern needs all topics, for example.
         """
-        (self._all_topics_for.add if wanted else self._all_topics_for.discard)(user)
-        wanted = bool(self._all_topics_for)
-        if wanted != self._topics.everything:
-            self._topics.everything = wanted
+        if self._topics.keep_all(wanted, user):
             self.knows_every_topic = False
-            if wanted:
+            if self._topics.everything:
                 self.request_update()
             else:
                 self._forget([name for name in self.snapshot.topics if name not in self._topics])
@@ -170,7 +139,7 @@ class MetadataActor:
         An unknown topic is looked up. The call is cheap enough for each new batch.
         """
         self._topics.use(topic)
-        self._look_up_unknown(topic)
+        self._lookups.want(topic, self.snapshot)
 
     async def topic(self, name: str, timeout_ms: float) -> TopicMetadata:
         """Wait until the topic is known, and return it. The topic is kept as by `use_topic`.
@@ -183,7 +152,7 @@ class MetadataActor:
         if self.snapshot.partition_count(name):
             return self.snapshot.topics[name]
 
-        def explain(name: str, lookups: int) -> KafkaError:
+        def explain(name: str, lookups: int) -> errors.KafkaError:
             return not_known(name, lookups, self.snapshot, timeout_ms, self._reasons())
 
         return await self._lookups.wait(name, timeout_ms, explain)
@@ -196,7 +165,9 @@ class MetadataActor:
             try:
                 await self._newer.wait(deadline.left_s())
             except TimeoutError:
-                raise RequestTimedOutError(f"no newer metadata within {timeout_ms:g} ms{self._reasons()}") from None
+                raise errors.RequestTimedOutError(
+                    f"no newer metadata within {timeout_ms:g} ms{self._reasons()}"
+                ) from None
         return self.snapshot
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
@@ -251,21 +222,20 @@ class MetadataActor:
         self._brokers.set_nodes(self.snapshot.brokers)
         while True:
             now = time.monotonic()
-            plan = _Plan(None if self._topics.everything else self._topics.names(), full=True)
+            plan = Plan(None if self._topics.everything else self._topics.names(), full=True)
             self._schedule.started(now)
             servers = list(self.snapshot.brokers)
             nodes = candidates(self._brokers, servers) or servers
-            outcome = await ask(self._brokers, self._reader, in_order(nodes), self._request(plan), deadline.left_s())
+            request = plan.request(self._create_topics)
+            outcome = await ask(self._brokers, self._reader, in_order(nodes), request, deadline.left_s())
             if outcome.answer is None:
                 # If the last attempt ran out of time, the error of the attempt before it is more useful.
-                errors = {
-                    node_id: last
-                    if isinstance(last := self._brokers.last_error(node_id), UnresolvedHostError)
-                    else error
-                    for node_id, error in outcome.errors.items()
+                last = self._brokers.last_errors(outcome.errors)
+                unresolved = {
+                    node_id: error for node_id, error in last.items() if isinstance(error, errors.UnresolvedHostError)
                 }
-                failure = unusable(self._state.bootstrap_brokers, errors)
-                if not isinstance(failure, BootstrapResolutionError) or time.monotonic() >= resolved_by:
+                failure = unusable(self._state.bootstrap_brokers, {**outcome.errors, **unresolved})
+                if not isinstance(failure, errors.BootstrapResolutionError) or time.monotonic() >= resolved_by:
                     raise failure
                 self._count_failure(outcome.errors)
                 await self._wake.wait(max(0.0, min(resolved_by, self._schedule.due_at()) - time.monotonic()))
@@ -308,7 +278,7 @@ class MetadataActor:
                 if refreshing.cancelled_caught:
                     self._schedule.stopped()
 
-    def close(self, error: KafkaError) -> None:
+    def close(self, error: errors.KafkaError) -> None:
         """Raise this error from all waiting calls, and from all later calls."""
         if self._closed is None:
             self._closed = error
@@ -321,35 +291,36 @@ class MetadataActor:
 
     # --- refreshing --------------------------------------------------------------------------------------------------
 
-    def _plan(self, now: float) -> _Plan | None:
+    def _plan(self, now: float) -> Plan | None:
         self._forget(self._topics.expire(now))
         full = self._schedule.due_at() <= now
         if self._schedule.lookup_at(self._topics.next_due()) <= now and not (full and self._looked_up):
-            return _Plan(self._topics.due(now), full=False)
+            return Plan(self._topics.due(now), full=False)
         if full:
-            return _Plan(None if self._topics.everything else self._topics.names(), full=True)
+            return Plan(None if self._topics.everything else self._topics.names(), full=True)
         return None
 
-    async def _refresh(self, plan: _Plan) -> None:
+    async def _refresh(self, plan: Plan) -> None:
         now = time.monotonic()
         self._policy.attempted(now)
         self._schedule.started(now, full=plan.full)
         self._looked_up = not plan.full
-        timeout_s = min(self._request_timeout_s, max(self._policy.times_out_at() - now, REFRESH_AT_LEAST_S))
+        timeout_s = min(self._request_timeout_s, self._policy.refresh_within_s(now))
         deadline = Deadline(timeout_s * 1000)
-        errors: dict[int, KafkaError] = {}
+        reasons: dict[int, errors.KafkaError] = {}
         denying = self._topics.doubted(plan.topics or (), now)
         avoid = self._schedule.least_trusted(candidates(self._brokers, [*self._brokers.nodes]), denying, full=plan.full)
 
         def following(asked: Container[int]) -> int | None:
-            nodes = [node_id for node_id in self._brokers.nodes if node_id not in errors and node_id not in asked]
+            nodes = [node_id for node_id in self._brokers.nodes if node_id not in reasons and node_id not in asked]
             return next(iter(candidates(self._brokers, nodes, avoid)), None)
 
         while not deadline.passed and following(()) is not None:
-            outcome = await ask(self._brokers, self._reader, following, self._request(plan), deadline.left_s())
-            errors.update(outcome.errors)
+            request = plan.request(self._create_topics)
+            outcome = await ask(self._brokers, self._reader, following, request, deadline.left_s())
+            reasons.update(outcome.errors)
             if outcome.answer is not None:
-                error = await self._apply(plan, outcome.answer, errors)
+                error = await self._apply(plan, outcome.answer, reasons)
                 if error is None:
                     return
                 node_id = outcome.answer.node_id
@@ -357,24 +328,21 @@ class MetadataActor:
                     break
                 if node_id < 0 and self._brokers.leave(node_id, error):
                     continue  # its name may now lead to a better bootstrap server
-                errors[node_id] = error
+                reasons[node_id] = error
         else:
             if self._state.bootstrapping:
-                self._see_strangers(errors)
-            self._failed(errors)
-        cause = self._policy.judge(
-            time.monotonic(),
-            reachable=reachable(self._brokers, self.snapshot.brokers, now),
-            bootstrapping=self._state.bootstrapping,
-        )
+                self._see_strangers(reasons)
+            self._failed(reasons)
+        in_reach = reachable(self._brokers, self.snapshot.brokers, now)
+        cause = self._policy.judge(time.monotonic(), reachable=in_reach, bootstrapping=self._state.bootstrapping)
         if cause is not None:
             self._rebootstrap(cause)
 
-    def _see_strangers(self, errors: Mapping[int, KafkaError]) -> None:
+    def _see_strangers(self, reasons: Mapping[int, errors.KafkaError]) -> None:
         """Handle bootstrap servers of another cluster: raise their error, or switch to that cluster."""
-        servers = [error for node_id, error in errors.items() if node_id in self._state.bootstrap_brokers]
+        servers = [error for node_id, error in reasons.items() if node_id in self._state.bootstrap_brokers]
         everywhere = all(
-            isinstance(errors.get(node_id), ClusterIdMismatchError) and self._brokers.all_left(node_id)
+            isinstance(reasons.get(node_id), errors.ClusterIdMismatchError) and self._brokers.all_left(node_id)
             for node_id in self._brokers.nodes
         )
         stranger = self._policy.stranger(servers, time.monotonic(), self._patience_s, everywhere=everywhere)
@@ -382,12 +350,7 @@ class MetadataActor:
             raise stranger
         self._state.may_change_cluster |= stranger is not None
 
-    def _request(self, plan: _Plan) -> MetadataRequest:
-        # Only look-ups create topics. A refresh must not recreate a deleted topic.
-        topics = None if plan.topics is None else [MetadataRequestTopic(name=name) for name in plan.topics]
-        return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
-
-    async def _apply(self, plan: _Plan, answer: Answer, unhelpful: Iterable[int] = ()) -> KafkaError | None:
+    async def _apply(self, plan: Plan, answer: Answer, unhelpful: Iterable[int] = ()) -> errors.KafkaError | None:
         """Process a response.
 
         Returns an error if the response is no better than the responses of the ``unhelpful`` nodes.
@@ -402,12 +365,12 @@ class MetadataActor:
         try:
             beside = answer.node_id < 0 and not self._state.bootstrapping
             applied = self._state.apply(answer.cluster, now, wanted, ahead, beside=beside, suspects=suspects)
-        except RebootstrapRequiredError as error:
+        except errors.RebootstrapRequiredError as error:
             self._failed({answer.node_id: error})
             if self._policy.enabled:
                 self._rebootstrap(RebootstrapCause.REQUIRED)
             return error
-        except ClusterIdMismatchError as error:
+        except errors.ClusterIdMismatchError as error:
             if not self._policy.enabled:
                 if not self._adopts:
                     raise
@@ -421,7 +384,7 @@ class MetadataActor:
             self._count_failure({answer.node_id: error})
             self._rebootstrap(RebootstrapCause.OTHER_CLUSTER)
             return error
-        except KafkaError as error:
+        except errors.KafkaError as error:
             self._brokers.evaded(answer.node_id, now)
             return error
         self._state.may_change_cluster = False
@@ -457,26 +420,21 @@ class MetadataActor:
         self._lookups.answered(answered, self.snapshot, answer.node_id, now)
         return None
 
-    def _count_failure(self, errors: Mapping[int, KafkaError]) -> None:
-        self._errors = errors or self._last_errors()
+    def _count_failure(self, reasons: Mapping[int, errors.KafkaError]) -> None:
+        self._errors = reasons or self._brokers.last_errors(self.snapshot.brokers)
         self._state.counters.refresh_failures += 1
         self._schedule.failed(time.monotonic())
         self._log.debug("metadata refresh failed: %s", describe(self._errors, self._brokers.nodes))
 
-    def _last_errors(self) -> dict[int, KafkaError]:
-        """Return the errors of the nodes in backoff."""
-        last = {node_id: self._brokers.last_error(node_id) for node_id in self.snapshot.brokers}
-        return {node_id: error for node_id, error in last.items() if error is not None}
-
-    def _failed(self, errors: Mapping[int, KafkaError]) -> None:
+    def _failed(self, reasons: Mapping[int, errors.KafkaError]) -> None:
         """Handle a failed refresh. If a retry cannot help, waiting calls raise the error.
 
         They do not raise `ClusterIdMismatchError`. Either the client switches to the other cluster, or it fails once no
         server leads to its own cluster.
         """
-        self._count_failure(errors)
+        self._count_failure(reasons)
         final = final_error(self._errors)
-        if final is not None and not isinstance(final, ClusterIdMismatchError):
+        if final is not None and not isinstance(final, errors.ClusterIdMismatchError):
             self._lookups.fail(final)
 
     def _rebootstrap(self, cause: RebootstrapCause, *, misled: bool = False) -> None:
@@ -485,7 +443,7 @@ class MetadataActor:
         self._log.info("bootstrapping again (%s) from %s", cause.name, servers)
         # In the other cases, connections to some brokers may still work (rules 27 and 35 of `_core.leadership`).
         if cause is not RebootstrapCause.UNAVAILABLE and not misled:
-            self._brokers.close_all(RebootstrapError())
+            self._brokers.close_all(errors.RebootstrapError())
         self._state.rebootstrap(cause)
         self._policy.rebootstrapped(now)
         self._publish()
@@ -499,7 +457,7 @@ class MetadataActor:
         state = self._brokers.state(node_id)
         if state is NodeState.READY:
             self._policy.led_right(broker.endpoint)
-        elif isinstance(self._brokers.last_error(node_id), MisroutedConnectionError) and self._policy.misled(
+        elif isinstance(self._brokers.last_error(node_id), errors.MisroutedConnectionError) and self._policy.misled(
             broker.endpoint
         ):
             if self._refreshing is not None:
@@ -511,18 +469,12 @@ class MetadataActor:
             self._state.unreachable(node_id)
             self._publish()
 
-    # --- topics ------------------------------------------------------------------------------------------------------
-
-    def _look_up_unknown(self, name: str) -> None:
-        if not self.snapshot.partition_count(name):
-            self._lookups.want(name)
+    # --- topics and the snapshot -------------------------------------------------------------------------------------
 
     def _forget(self, names: Sequence[str]) -> None:
         if names and not self._topics.everything:
             self._state.forget(names)
             self._publish()
-
-    # --- the snapshot ------------------------------------------------------------------------------------------------
 
     def _publish(self, moved: Collection[tuple[str, int]] | None = None) -> None:
         """Publish the current snapshot. ``moved`` contains all partitions that have changed, or is None if unknown."""

@@ -13,7 +13,7 @@ from ..._core.metadata.topics import TopicsInUse
 from ..._core.metadata.types import Broker, ClusterSnapshot, TopicMetadata
 from ..._options.logs import ClientLog
 from ..._values import NamedTuple
-from ..._wire.messages.metadata import MetadataRequest
+from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ...errors import (
     BootstrapResolutionError,
     KafkaConnectionError,
@@ -36,6 +36,21 @@ HEDGE_AFTER_S = 0.5
 """Seconds without a response after which the next broker is asked as well."""
 
 _PREFERENCE = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
+
+
+class Plan(NamedTuple):
+    """The next refresh."""
+
+    topics: Sequence[str] | None
+    """The topics to request. None means all topics of the cluster."""
+    full: bool
+    """False if the refresh only looks up unknown topics."""
+
+    def request(self, create_topics: bool) -> MetadataRequest:
+        """Return the request. ``create_topics`` lets brokers create the topics that are looked up."""
+        # Only look-ups create topics. A refresh must not recreate a deleted topic.
+        topics = None if self.topics is None else [MetadataRequestTopic(name=name) for name in self.topics]
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=create_topics and not self.full)
 
 
 class Answer(NamedTuple):
@@ -180,10 +195,11 @@ class TopicLookups:
         """Wakes the refreshing task."""
         self._waiters: dict[str, Waiter[TopicMetadata]] = {}
 
-    def want(self, name: str) -> None:
-        """Look up an unknown topic without waiting."""
-        self._topics.look_up(name, time.monotonic())
-        self._wake()
+    def want(self, name: str, snapshot: ClusterSnapshot) -> None:
+        """Look up a topic, without waiting, if the snapshot does not contain it."""
+        if not snapshot.partition_count(name):
+            self._topics.look_up(name, time.monotonic())
+            self._wake()
 
     async def wait(self, name: str, timeout_ms: float, explain: Callable[[str, int], KafkaError]) -> TopicMetadata:
         """Wait until the topic is known, and return it. Raises the cluster's final error.

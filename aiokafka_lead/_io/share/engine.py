@@ -24,7 +24,7 @@ from ..client import Client
 from ..connection.brokers import FRAME_OVERHEAD_BYTES
 from ..consumer.health import AbsenceWatch
 from ..deadline import Deadline
-from ..life import Kind
+from ..kind import Kind
 from ..loop import News, Signal
 from .acknowledging import Acknowledging
 from .exchanging import AHEAD_S, ShareExchanging

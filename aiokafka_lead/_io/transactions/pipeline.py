@@ -28,7 +28,8 @@ from ...errors.base import own_copy
 from ..cancellation import outlast_cancellation
 from ..client import Client
 from ..deadline import Deadline
-from ..life import Kind, Life
+from ..kind import Kind
+from ..life import Life
 from ..loop import News, Waiter
 from .endings import ConsumedParts
 from .manager import ABORT_WITHIN_S, Transactional, Transactions, transactions_of

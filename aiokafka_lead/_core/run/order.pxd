@@ -17,6 +17,8 @@ cdef class Lanes:
     cpdef bint available(self)
     cpdef ConsumerRecord next(self)
     cpdef hold(self, ConsumerRecord record)
+    @cython.locals(record=ConsumerRecord)
+    cpdef ConsumerRecord next_held(self)
     cpdef int64_t passed(self, ConsumerRecord record) except -1
     cpdef int64_t finished(self, ConsumerRecord record) except -1
     cpdef spent(self, ConsumerRecord record, double seconds, double now)

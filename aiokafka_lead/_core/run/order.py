@@ -58,6 +58,15 @@ class Lanes:
         """Keep the last record from `next` as pending, because other records are taken while it is being handled."""
         self._remember(record)
 
+    def next_held(self) -> Record | None:
+        """Return the next record, already held, or None if there is none. Records in ``ready`` come first."""
+        if self.ready:
+            return self.ready.popleft()
+        record = self.next()
+        if record is not None:
+            self.hold(record)
+        return record
+
     def passed(self, record: Record) -> int:
         """Record that the last record from `next` is done, for which `hold` was not called. Return its weight."""
         return self.heavy.pop(record.offset, 1) if self.heavy else 1

@@ -303,12 +303,7 @@ class Work:
             if lanes.aside:
                 record = lanes.aside.popleft()
             elif partition.is_retry:
-                if lanes.ready:
-                    record = lanes.ready.popleft()
-                else:
-                    record = lanes.next()
-                    if record is not None:
-                        lanes.hold(record)
+                record = lanes.next_held()
             self.aside.popleft()
             partition.queued_aside = False
             self._queue(partition)
@@ -488,11 +483,8 @@ class Work:
         for partition in self._partitions.values():
             done_to = partition.progress.done_to()
             read_to = partition.state.position
-            if (
-                read_to is not None
-                and read_to.offset > done_to.offset
-                and not (partition.cut or partition.lanes.count())
-            ):
+            busy = partition.cut or partition.lanes.count()
+            if not busy and read_to is not None and read_to.offset > done_to.offset:
                 done_to = read_to  # There are no records in between, only markers such as ends of transactions.
             yield partition, done_to
 

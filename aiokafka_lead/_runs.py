@@ -10,20 +10,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from . import errors
 from ._core.consumer.deserializers import bad_record
 from ._core.consumer.subscription import SubscriptionKind
 from ._options.checks import INT32_MAX
 from ._options.logs import client_log
-from .errors import (
-    ClientClosedError,
-    ConfigError,
-    IllegalStateError,
-    InvalidPartitionsError,
-    KafkaError,
-    MessageTooLargeError,
-    RecordDeserializationError,
-    TopicAlreadyExistsError,
-)
 
 if TYPE_CHECKING:
     from ._core.run.options import HandlingConfig, RunConfig
@@ -55,7 +46,7 @@ async def run_consumer(
 
     own, client, subscription = engine.config, engine.client, engine.subscription
     if engine.run.called:  # checked first, because leaving it ends the reading of retry topics
-        raise IllegalStateError("run() is already running")
+        raise errors.IllegalStateError("run() is already running")
     defaults: RunOptions = {} if own.dead_letter_topic is None else {"dead_letter_topic": own.dead_letter_topic}
     if own.on_bad_record != "raise":
         defaults["on_bad_record"] = own.on_bad_record
@@ -99,12 +90,12 @@ def check_apart(dead_letter_topic: str | None, read: Collection[str], pattern: r
     matches = pattern is not None and pattern.fullmatch(dead_letter_topic) is not None
     if dead_letter_topic in read or matches:
         why = "matches its pattern" if matches else "is one of its topics"
-        raise ConfigError(
+        raise errors.ConfigError(
             f"dead_letter_topic must be a topic that the consumer does not read, but {dead_letter_topic} {why}"
         )
 
 
-async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDeserializationError]) -> None:
+async def bury(client: Client, config: ConsumerConfig, failed: Sequence[errors.RecordDeserializationError]) -> None:
     """Wait until records that cannot be deserialized may be skipped. Their dead letters, if any, must be stored first.
 
     If a record in the dead-letter topic itself cannot be deserialized, raises its error. Otherwise, its dead letter
@@ -113,7 +104,7 @@ async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDe
     log = client_log("consumer", config.client_id)
     done = "was skipped"
     if config.on_bad_record == "dead_letter":
-        for error in errors:
+        for error in failed:
             if error.record.topic == config.dead_letter_topic:
                 raise error
         from ._core.run.options import RunConfig
@@ -122,14 +113,14 @@ async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDe
         handling = RunConfig.from_options({"dead_letter_topic": config.dead_letter_topic})
         async with outlets(client, handling, config.group_id, Steps(client, handling)) as dead_letters:
             if dead_letters is None:
-                raise ClientClosedError
-            for error, sent in [(error, await dead_letters.send(error.record, error, 0)) for error in errors]:
+                raise errors.ClientClosedError
+            for error, sent in [(error, await dead_letters.send(error.record, error, 0)) for error in failed]:
                 try:
                     await sent
-                except MessageTooLargeError:
+                except errors.MessageTooLargeError:
                     await (await dead_letters.send(error.record, error, 0, brief=True))
         done = f"went to {config.dead_letter_topic}"
-    for error in errors:
+    for error in failed:
         log.warning("%s %s", bad_record(error), done)
 
 
@@ -246,9 +237,9 @@ async def retry_topics(
 
     kind = engine.subscription.kind
     if group_id is None:
-        raise ConfigError("retry_topics need a group_id, which is part of their names")
+        raise errors.ConfigError("retry_topics need a group_id, which is part of their names")
     if kind not in (SubscriptionKind.TOPICS, SubscriptionKind.ASSIGNED):
-        raise ConfigError("retry_topics need a subscription to topics by name, not by pattern")
+        raise errors.ConfigError("retry_topics need a subscription to topics by name, not by pattern")
     found = RetryTopics(group_id, config.retry_topics)
 
     async def make(topics: Iterable[str]) -> None:
@@ -260,7 +251,9 @@ async def retry_topics(
     async def make_and_keep(topics: Iterable[str]) -> None:
         try:
             await make(topics)
-        except KafkaError as error:  # only log it here, because it is raised when a record must wait in that topic
+        except (
+            errors.KafkaError
+        ) as error:  # only log it here, because it is raised when a record must wait in that topic
             client_log("consumer", engine.config.client_id).warning("the retry topics do not exist yet: %s", error)
         keep(topics)
 
@@ -317,12 +310,12 @@ async def _make_retry_topics(client: Client, wanted: Mapping[str, Sequence[str]]
     try:
         # Another member may have created some of them in the meantime.
         for made in (await outcomes_of(topics.create_topics(missing))).values():
-            if isinstance(made, KafkaError) and not isinstance(made, TopicAlreadyExistsError):
+            if isinstance(made, errors.KafkaError) and not isinstance(made, errors.TopicAlreadyExistsError):
                 raise made
         for name, count in grown.items():
-            with suppress(InvalidPartitionsError):
+            with suppress(errors.InvalidPartitionsError):
                 await topics.create_partitions({name: count})
-    except KafkaError as error:
+    except errors.KafkaError as error:
         names = ", ".join([*(topic.name for topic in missing), *grown])
         error.add_note(f"retry topics that cannot be created, or lack partitions: {names}")
         raise

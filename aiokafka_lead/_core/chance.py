@@ -5,8 +5,6 @@ Many programs call ``random.seed`` with the same number in each process. If the 
 change the program's own sequence of random numbers.
 """
 
-from __future__ import annotations
-
 import os
 from random import Random
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 import anyio
 
+from .. import errors
 from .._core.admin import (
     BRIEF_TRIES,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -21,15 +22,6 @@ from .._options.arguments import TIMEOUT
 from .._wire import Request, Response
 from .._wire.messages.describe_cluster import DescribeClusterRequest
 from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ..errors import (
-    BrokerIdNotRegisteredError,
-    ClusterAuthorizationFailedError,
-    KafkaError,
-    LeaderNotAvailableError,
-    RequestTimedOutError,
-    UnsupportedVersionError,
-    raise_for_code,
-)
 from ..errors.shown import shown
 from ..types import TopicPartition
 from .client import Client
@@ -76,8 +68,8 @@ class Requests:
         while True:
             try:
                 return await self.once(to, request, deadline)
-            except KafkaError as error:
-                executed = error.api == request.NAME or isinstance(error, RequestTimedOutError)
+            except errors.KafkaError as error:
+                executed = error.api == request.NAME or isinstance(error, errors.RequestTimedOutError)
                 if not error.retriable or (executed and not repeatable):
                     note_unanswered(error, deadline.unanswered)
                     raise
@@ -99,7 +91,7 @@ class Requests:
             timed.timeout_ms = deadline.request_ms()
         node_id = await self._node(to, deadline)
         response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms(), lowest=lowest)
-        raise_for_code(getattr(response, "error_code", 0), shown(getattr(response, "error_message", None) or ""))
+        errors.raise_for_code(getattr(response, "error_code", 0), shown(getattr(response, "error_message", None) or ""))
         return response
 
     async def _node(self, to: Route | int, deadline: Deadline) -> int:
@@ -137,7 +129,7 @@ class Requests:
             try:
                 cluster = await self.once(Route.ANY, DescribeClusterRequest(include_fenced_brokers=True), deadline)
                 known = {broker.broker_id for broker in cluster.brokers}
-            except (UnsupportedVersionError, ClusterAuthorizationFailedError):
+            except (errors.UnsupportedVersionError, errors.ClusterAuthorizationFailedError):
                 # Before Kafka 4.0 (KIP-1073), a broker that is down appears only among the replicas of partitions.
                 every = MetadataRequest(topics=None, allow_auto_topic_creation=False)
                 found = await self.once(Route.ANY, every, deadline)
@@ -145,13 +137,13 @@ class Requests:
                 for topic in found.topics:
                     for partition in topic.partitions:
                         known.update(partition.replica_nodes)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             if not error.retriable:
                 raise
             return False
         if broker_id not in known:
             text = f"there is no broker {broker_id}: the cluster has {', '.join(map(str, sorted(known)))}"
-            raise BrokerIdNotRegisteredError(text)
+            raise errors.BrokerIdNotRegisteredError(text)
         return True
 
     async def broker_ids(self, deadline: Deadline) -> set[int]:
@@ -180,7 +172,7 @@ class Requests:
                 node_id = await self._client.any_node(Deadline(deadline.request_ms()), asked | doubted)
                 asked.add(node_id)
                 return await self.once(node_id, request, deadline)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 if not error.retriable:
                     raise
                 failures += 1
@@ -188,22 +180,22 @@ class Requests:
 
     async def leaders(
         self, partitions: Collection[TopicPartition], asked: set[int], doubted: Set[int], deadline: Deadline
-    ) -> dict[TopicPartition, int | KafkaError]:
+    ) -> dict[TopicPartition, int | errors.KafkaError]:
         response = await self.metadata_of_another({where.topic for where in partitions}, asked, deadline, doubted)
-        leaders: dict[TopicPartition, int | KafkaError] = {}
+        leaders: dict[TopicPartition, int | errors.KafkaError] = {}
         known = {broker.node_id for broker in response.brokers}
         for topic in response.topics:
             for partition in topic.partitions:
                 where = TopicPartition(topic.name or "", partition.partition_index)
-                lost = LeaderNotAvailableError(f"{where} currently has no leader")
+                lost = errors.LeaderNotAvailableError(f"{where} currently has no leader")
                 leaders[where] = partition.leader_id if partition.leader_id in known else lost
-        errors = {topic.name: topic.error_code or UNKNOWN_TOPIC_OR_PARTITION for topic in response.topics}
+        codes = {topic.name: topic.error_code or UNKNOWN_TOPIC_OR_PARTITION for topic in response.topics}
         for where in partitions:
             if where not in leaders:
-                leaders[where] = failure(errors.get(where.topic, UNKNOWN_TOPIC_OR_PARTITION), str(where))
+                leaders[where] = failure(codes.get(where.topic, UNKNOWN_TOPIC_OR_PARTITION), str(where))
         return {where: leaders[where] for where in partitions}
 
-    async def pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
+    async def pause(self, failures: int, error: errors.KafkaError, deadline: Deadline) -> None:
         """Wait before the next attempt. Raises the error if there would be no time left for it."""
         pause_s = self._backoff.after_s(error, failures)
         left_s = deadline.left_s()
@@ -211,7 +203,7 @@ class Requests:
         deadline.note_failure(error)
         if left_s <= pause_s:
             text = f"not done within {deadline.timeout_ms:g} ms; the last try: {deadline.failure}"
-            late = RequestTimedOutError(text)
+            late = errors.RequestTimedOutError(text)
             late.__cause__ = deadline.failure
             note_unanswered(late, deadline.unanswered)
             raise late

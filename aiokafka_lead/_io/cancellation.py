@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
 import anyio.lowlevel
 
 from .deadline import Deadline

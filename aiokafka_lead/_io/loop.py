@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
-import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from anyio.lowlevel import RunVar

@@ -1,7 +1,5 @@
 """Type variables of the keys and values that producers accept: ``bytes`` by default (PEP 696)."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -3,8 +3,6 @@
 This code runs for each record. If a compiler is available, it is compiled through ``record.pxd``.
 """
 
-from __future__ import annotations
-
 from types import GenericAlias
 
 from .._cpython import naming, slots

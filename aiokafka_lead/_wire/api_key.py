@@ -1,7 +1,5 @@
 """The APIs of Kafka 4.4.0 that a client may call. Made by `python -m aiokafka_lead._wire.codegen`; do not edit."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

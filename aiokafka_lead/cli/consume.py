@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Annotated, Any
 
-import anyio
 import anyio.to_thread
 import typer
 

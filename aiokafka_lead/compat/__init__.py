@@ -11,8 +11,6 @@ lists the differences. Classes such as `AIOKafkaProducer` can also be imported f
 asyncio. In the docstrings of this package, *native* means the classes of `aiokafka_lead`.
 """
 
-from __future__ import annotations
-
 from .abc import ConsumerRebalanceListener
 from .client import AIOKafkaClient
 from .consumer import AIOKafkaConsumer

@@ -3,8 +3,6 @@
 The names are Kafka's; `aiokafka_lead.errors` exports them.
 """
 
-from __future__ import annotations
-
 from .base import BrokerError, RetriableBrokerError
 
 __all__ = [

@@ -7,8 +7,6 @@ A provider is an object with a method ``token()``, which returns a `Token`. The 
 it in a thread. A custom provider does not need this package.
 """
 
-from __future__ import annotations
-
 from .._options.token import Token
 from .assertion import Assertion, AssertionFile, TokenFile
 from .clouds import azure, confluent_cloud, google, msk_iam

@@ -31,8 +31,6 @@ How it works:
   committed in the order of their numbers.
 """
 
-from __future__ import annotations
-
 from .options import RelayHealth, RelayMetrics, RelayOptions
 from .relay import Relay
 from .tables import Outbox

@@ -10,32 +10,22 @@ from typing import Any, Self
 
 import anyio
 
+from .. import errors
 from .._io.cancellation import tasks_of_block
 from .._options.checks import INT32_MAX
 from ..client import Client
-from ..errors import (
-    ConfigError,
-    ConfigTypeError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    InvalidTopicError,
-    KafkaError,
-    MessageTooLargeError,
-    RecordListTooLargeError,
-    TransactionAbortedError,
-)
 from ..producer import Delivery, Producer
 from ..types import Headers, OffsetAndMetadata, TopicPartition
 from .store import Batch, Row
 
 _REFUSALS = (
-    ConfigError,
-    ConfigTypeError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    InvalidTopicError,
-    MessageTooLargeError,
-    RecordListTooLargeError,
+    errors.ConfigError,
+    errors.ConfigTypeError,
+    errors.InvalidRecordError,
+    errors.InvalidTimestampError,
+    errors.InvalidTopicError,
+    errors.MessageTooLargeError,
+    errors.RecordListTooLargeError,
 )
 """Errors that would be the same in every retry of the record. `Producer.send` raises the first two for invalid
 arguments.
@@ -45,7 +35,7 @@ arguments.
 class NotPublishedError(Exception):
     """A row of a batch failed with ``error``, so the batch was published partially or not at all."""
 
-    def __init__(self, done: list[int], before: int, row: Row, error: KafkaError, *, is_certain: bool) -> None:
+    def __init__(self, done: list[int], before: int, row: Row, error: errors.KafkaError, *, is_certain: bool) -> None:
         """Create the error for a batch whose rows were not all published.
 
         ``done`` are the ids of the rows that were published. ``before`` is the number of unpublished rows before
@@ -130,18 +120,18 @@ class ShardProducer:
                 place = TopicPartition(batch.rows[0].topic, 0)
                 offset = OffsetAndMetadata(batch.rows[-1].id, batch.name)
                 await transaction.send_offsets({place: offset}, self._transactional_id)
-        except KafkaError:
+        except errors.KafkaError:
             _check(batch, deliveries, failure, transactional=True)
             raise
 
-    async def _send(self, producer: Any, batch: Batch) -> tuple[list[Delivery], KafkaError | None]:
+    async def _send(self, producer: Any, batch: Batch) -> tuple[list[Delivery], errors.KafkaError | None]:
         """Send rows until the producer rejects one. Return the deliveries, and the rejected row's error, if any."""
         deliveries: list[Delivery] = []
         for row in batch.rows:
             try:
                 headers, timestamp_ms = _parsed(row)
                 sent = await producer.send(row.topic, row.value, row.key, timestamp_ms=timestamp_ms, headers=headers)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 return deliveries, error
             deliveries.append(sent)
         return deliveries, None
@@ -154,7 +144,7 @@ def _parsed(row: Row) -> tuple[Headers, int]:
         headers = [(name, None if content is None else _decoded(content)) for name, content in pairs]
         return tuple(headers), int(row.created * 1000)
     except (AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidRecordError(
+        raise errors.InvalidRecordError(
             "the column headers must be a JSON list of [name, base64 or null] pairs, and the column created a time:"
             f" {error}"
         ) from None
@@ -166,15 +156,15 @@ def _decoded(content: str) -> bytes:
 
 
 def _check(
-    batch: Batch, deliveries: list[Delivery], failure: KafkaError | None, *, transactional: bool = False
+    batch: Batch, deliveries: list[Delivery], failure: errors.KafkaError | None, *, transactional: bool = False
 ) -> None:
     """Raise `NotPublishedError` for the first row with an error, if any."""
-    errors = [delivery.exception() if delivery.done() else None for delivery in deliveries]
-    rows = list(zip(batch.rows, deliveries, errors, strict=False))
+    failures = [delivery.exception() if delivery.done() else None for delivery in deliveries]
+    rows = list(zip(batch.rows, deliveries, failures, strict=False))
     done = [row.id for row, delivery, error in rows if delivery.done() and error is None and not transactional]
     before = 0
     for row, _, error in rows:
-        if error is not None and not error.collateral and not isinstance(error, TransactionAbortedError):
+        if error is not None and not error.collateral and not isinstance(error, errors.TransactionAbortedError):
             raise NotPublishedError(done, before, row, error, is_certain=len(batch.rows) == 1)
         before += row.id not in done
     if failure is not None:

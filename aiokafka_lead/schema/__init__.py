@@ -7,8 +7,6 @@
 The bytes have Confluent's wire format. Each type of schema needs its extra: ``avro``, ``jsonschema`` or ``protobuf``.
 """
 
-from __future__ import annotations
-
 from .._options.serialization import WithHeaders
 from .deserializer import SchemaDeserializer
 from .registry import SchemaRegistry

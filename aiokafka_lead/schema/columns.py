@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from .. import errors
 from .._core.consumer.deserializers import cannot_be_deserialized
 from .._options.checks import boolean
-from ..errors import (
-    ConfigError,
-    InvalidSchemaError,
-    RecordDeserializationError,
-    SchemaContentError,
-    SchemaNotFoundError,
-)
 from ..errors.shown import shown
 from ..types import Headers
 from .avro import AvroReader, avro_schema
@@ -26,10 +20,10 @@ try:
 
     from .arrow import ArrowReader
 except ImportError:
-    raise ConfigError("Arrow columns need pyarrow; install with: pip install aiokafka-lead[arrow]") from None
+    raise errors.ConfigError("Arrow columns need pyarrow; install with: pip install aiokafka-lead[arrow]") from None
 
 
-_RECORDS_OWN = (SchemaContentError, SchemaNotFoundError, InvalidSchemaError)
+_RECORDS_OWN = (errors.SchemaContentError, errors.SchemaNotFoundError, errors.InvalidSchemaError)
 """Errors of a record, as opposed to an unavailable registry."""
 
 _NO_TYPE = "no record in the batch has a schema with a type in Arrow; pass a schema with columns(schema=...)"
@@ -51,7 +45,7 @@ class Batch(Contents, Protocol):
     """Part of a `RecordBatch` that `AvroColumns.to_arrow` needs."""
 
     @property
-    def bury(self) -> Callable[[Sequence[RecordDeserializationError]], Awaitable[None]] | None: ...
+    def bury(self) -> Callable[[Sequence[errors.RecordDeserializationError]], Awaitable[None]] | None: ...
 
     def raw(self) -> Iterable[Any]: ...
 
@@ -90,13 +84,13 @@ class AvroColumns:
         has a usable schema. Also raises the errors of `SchemaRegistry.schema`.
         """
         made = batch.to_arrow()
-        bad: dict[int, RecordDeserializationError] = {}
+        bad: dict[int, errors.RecordDeserializationError] = {}
         bury = batch.bury
         typed = True
-        for name, (array, errors) in (await self.read(batch)).items():
-            for row, record in enumerate(batch.raw()) if errors else ():
-                if row in errors and row not in bad:
-                    bad[row] = cannot_be_deserialized(record, name, errors[row], "")
+        for name, (array, failed) in (await self.read(batch)).items():
+            for row, record in enumerate(batch.raw()) if failed else ():
+                if row in failed and row not in bad:
+                    bad[row] = cannot_be_deserialized(record, name, failed[row], "")
             if array is None:
                 typed = False
             else:
@@ -104,7 +98,7 @@ class AvroColumns:
         if bad and bury is None:
             raise bad[min(bad)]
         if not typed:
-            raise SchemaContentError(_NO_TYPE)
+            raise errors.SchemaContentError(_NO_TYPE)
         if not bad or bury is None:
             return made
         await bury([bad[row] for row in sorted(bad)])
@@ -139,7 +133,7 @@ class _Column:
                 try:
                     name, behind = key_of(content, headers, self._is_key)
                     places[row] = name, len(name) if behind is None else 0
-                except SchemaContentError as error:
+                except errors.SchemaContentError as error:
                     bad[row] = error
         unreadable = await self._prepare({place[0] for place in places if place is not None})
         if self._arrow is None:
@@ -154,7 +148,7 @@ class _Column:
                 continue
             try:
                 values[row] = self._readers[name].read(content, at, None)
-            except SchemaContentError as error:
+            except errors.SchemaContentError as error:
                 bad[row] = of_schema(error, name)
         return _built(self._arrow, values, bad), bad
 
@@ -176,7 +170,7 @@ class _Column:
     async def _resolved(self, name: bytes) -> Any:
         registered = await self._registry.schema(id_of(name))
         if registered.schema.type != "AVRO":
-            raise InvalidSchemaError(f"schema {id_of(name)} has the type {registered.schema.type}, not AVRO")
+            raise errors.InvalidSchemaError(f"schema {id_of(name)} has the type {registered.schema.type}, not AVRO")
         return await usable(self._registry, registered, "READ")
 
 
@@ -190,7 +184,7 @@ def _built(arrow: ArrowReader, values: list[Any], bad: dict[int, Exception]) -> 
             raise
     for row, each in unfit.items():
         values[row] = None
-        bad[row] = SchemaContentError("an Arrow column cannot represent the value", shown(str(each)))
+        bad[row] = errors.SchemaContentError("an Arrow column cannot represent the value", shown(str(each)))
     return arrow.array(values)
 
 

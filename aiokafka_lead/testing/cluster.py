@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-import anyio
 import anyio.abc
 
 from .._forks import detach_in_children

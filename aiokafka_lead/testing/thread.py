@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
-import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 

@@ -6,8 +6,6 @@ This code runs for each record. If a compiler is available, it is compiled throu
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false
 # The stubs declare records as frozen for all other code. This module creates them.
 
-from __future__ import annotations
-
 from types import GenericAlias
 from uuid import UUID
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ssl import CERT_REQUIRED, SSLContext
 from typing import Protocol
 
+from ... import errors
 from ..._core.connection.sasl import Credentials, SaslMechanism
 from ..._core.connection.sasl.plain import Plain
 from ..._options.addresses import without_root
@@ -19,12 +20,6 @@ from ..._wire import ApiVersions
 from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ..._wire.messages.sasl_handshake import SaslHandshakeRequest
 from ...config import ClientConfig
-from ...errors import (
-    IllegalSaslStateError,
-    SaslAuthenticationFailedError,
-    UnsupportedSaslMechanismError,
-    raise_for_code,
-)
 from ...errors.shown import shown
 from ..loop import Spawner
 from .connection import Connection
@@ -174,14 +169,14 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
     (KIP-368).
     """
     handshake = await connection.exchange(SaslHandshakeRequest(mechanism=login.mechanism), _SASL_VERSION)
-    if handshake.error_code == UnsupportedSaslMechanismError.code:
+    if handshake.error_code == errors.UnsupportedSaslMechanismError.code:
         offered = shown(", ".join(sorted(handshake.mechanisms)) or "none")
         text = f"the broker does not offer sasl_mechanism {login.mechanism}; it offers {offered}"
-        raise UnsupportedSaslMechanismError(text, broker=connection.label)
-    if handshake.error_code == IllegalSaslStateError.code:
+        raise errors.UnsupportedSaslMechanismError(text, broker=connection.label)
+    if handshake.error_code == errors.IllegalSaslStateError.code:
         text = 'this listener does not use SASL: set security_protocol to "PLAINTEXT" or "SSL"'
-        raise IllegalSaslStateError(text, broker=connection.label)
-    raise_for_code(handshake.error_code, "the broker refused SaslHandshake", connection.label)
+        raise errors.IllegalSaslStateError(text, broker=connection.label)
+    errors.raise_for_code(handshake.error_code, "the broker refused SaslHandshake", connection.label)
 
     exchange = login.exchange(without_root(connection.endpoint[0]))
     version = versions.version_for(SaslAuthenticateRequest)
@@ -192,12 +187,12 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
         response = await connection.exchange(request, version)
         if response.error_code:
             reason = shown(response.error_message or "")
-            if response.error_code == SaslAuthenticationFailedError.code:
+            if response.error_code == errors.SaslAuthenticationFailedError.code:
                 exchange.refused(reason)
             text = f"the broker refused the login with {login.mechanism}{f': {reason}' if reason else ''}"
-            raise_for_code(response.error_code, text, connection.label)
+            errors.raise_for_code(response.error_code, text, connection.label)
         request = SaslAuthenticateRequest(auth_bytes=await exchange.respond(response.auth_bytes))
         if exchange.done:
             return response.session_lifetime_ms, asked_at
     text = f"the SASL exchange was not complete after {MAX_SASL_ROUNDS} messages"
-    raise SaslAuthenticationFailedError(text, broker=connection.label)
+    raise errors.SaslAuthenticationFailedError(text, broker=connection.label)

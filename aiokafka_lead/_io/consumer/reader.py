@@ -8,7 +8,6 @@ from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
-import anyio
 import anyio.lowlevel
 
 from ..._core.consumer.chunk import Chunk

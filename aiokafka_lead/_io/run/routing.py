@@ -6,7 +6,6 @@ import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import anyio.to_thread
 
 from ..._core.run.binding import bound, bound_to_batch

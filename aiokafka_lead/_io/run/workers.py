@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
-import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 

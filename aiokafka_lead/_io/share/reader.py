@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self, cast
 
-import anyio
 import anyio.lowlevel
 
 from ..._core.consumer.deserializers import Deserializers, bound, cannot_be_deserialized

@@ -1,7 +1,5 @@
 """Compiling a schema to a decoder or encoder for one version: Python source that is executed once."""
 
-from __future__ import annotations
-
 from .decoder import Decoder, Elements, StepwiseDecoder, make_decoder, make_stepwise_decoder
 from .encoder import Encoder, make_encoder
 

@@ -1,7 +1,5 @@
 """aiokafka's admin client."""
 
-from __future__ import annotations
-
 from .client import AIOKafkaAdminClient
 from .new_partitions import NewPartitions
 from .new_topic import NewTopic

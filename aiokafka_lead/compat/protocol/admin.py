@@ -1,7 +1,5 @@
 """Fields of the responses to admin requests."""
 
-from __future__ import annotations
-
 from .api import Rows
 
 __all__ = [

@@ -4,8 +4,6 @@ Packaging installs this file at the top level. An error here would disable all f
 Import errors are therefore ignored, and `aiokafka_lead.spark.register` reports them.
 """
 
-from __future__ import annotations
-
 try:
     from aiokafka_lead.spark.data_source import KafkaDataSource as DefaultSource
 except ImportError:

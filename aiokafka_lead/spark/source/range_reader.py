@@ -17,13 +17,8 @@ from uuid import UUID
 
 import anyio
 
+from ... import errors
 from ...consumer import Consumer
-from ...errors import (
-    FetchOffsetOutOfRangeError,
-    KafkaError,
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-)
 from ...types import TopicPartition
 from .clients import CHUNK_RECORDS
 from .columns import Piece
@@ -77,7 +72,7 @@ class RangeReader:
         self._topic_ids = {topic: UUID(text) for topic, text in topic_ids.items()}
         self._other_topic: str | None = None
         """A topic that may have been recreated, because the consumer has received a batch with another topic id."""
-        self._held: KafkaError | None = None
+        self._held: errors.KafkaError | None = None
         """Error of the consumer, which is raised once the earlier records have been returned."""
         self._current: dict[TopicPartition, OffsetRange] = {}
         self._paused = 0
@@ -117,10 +112,10 @@ class RangeReader:
             return None
         try:
             return await self._advance()
-        except (TopicAuthorizationFailedError, UnknownTopicOrPartitionError) as error:
+        except (errors.TopicAuthorizationFailedError, errors.UnknownTopicOrPartitionError) as error:
             # A broker may have old metadata, or an ACL may be withdrawn temporarily, so retry.
             if time.monotonic() >= self._advanced_at + self._loss_timeout_s:
-                if isinstance(error, TopicAuthorizationFailedError):
+                if isinstance(error, errors.TopicAuthorizationFailedError):
                     raise
                 await self._give_up_absent()
                 return []
@@ -134,7 +129,7 @@ class RangeReader:
         """Return the next records, and complete ranges whose ends have been reached."""
         try:
             pieces = await self._collect()
-        except FetchOffsetOutOfRangeError as error:
+        except errors.FetchOffsetOutOfRangeError as error:
             await self._out_of_range(TopicPartition(error.topic, error.partition))
             return []
         if pieces:
@@ -159,7 +154,7 @@ class RangeReader:
             while count < CHUNK_RECORDS and self._current:
                 try:
                     batch = await anext(batches)
-                except KafkaError as error:
+                except errors.KafkaError as error:
                     if not pieces:
                         raise
                     self._held = error  # raised later; raising it now would lose the records in pieces
@@ -317,7 +312,7 @@ class RangeReader:
         """Give up the ranges of partitions that do not exist. A partition without a leader still exists."""
         for topic in {tp.topic for tp in self._current}:
             present: frozenset[int] | None = frozenset()
-            with suppress(UnknownTopicOrPartitionError):
+            with suppress(errors.UnknownTopicOrPartitionError):
                 present = await self._ask(self._consumer.partitions_for_topic(topic, timeout_ms=ASK_AFTER_S * 1000))
             if present is None:
                 continue
@@ -344,8 +339,8 @@ class RangeReader:
         with anyio.move_on_after(self._advanced_at + self._timeout_s - time.monotonic()):
             try:
                 return await question
-            except KafkaError as error:
-                if isinstance(error, UnknownTopicOrPartitionError) or not error.retriable:
+            except errors.KafkaError as error:
+                if isinstance(error, errors.UnknownTopicOrPartitionError) or not error.retriable:
                     raise
         self._check_time_left()
         return None

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable
 from typing import Any, cast
 
-import anyio
 import anyio.abc
 import anyio.lowlevel
 from anyio.streams.stapled import MultiListener

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from ...errors import (
-    InvalidProducerEpochError,
-    InvalidTxnStateError,
-    OutOfOrderSequenceNumberError,
-    TransactionCoordinatorFencedError,
-)
+from ... import errors
 
 NO_EPOCH = -1
 """Epoch of an unknown producer."""
@@ -120,26 +115,30 @@ class ProducerStates:
                     return batch
             expected = advance_sequence(entry.last_sequence, 1)
             if first_sequence != expected:
-                raise OutOfOrderSequenceNumberError(
+                raise errors.OutOfOrderSequenceNumberError(
                     f"producer {producer_id} epoch {epoch} sent sequence {first_sequence}, expected {expected}"
                 )
         elif epoch < entry.epoch:
-            raise InvalidProducerEpochError(f"producer {producer_id} sent epoch {epoch}, last seen {entry.epoch}")
+            raise errors.InvalidProducerEpochError(
+                f"producer {producer_id} sent epoch {epoch}, last seen {entry.epoch}"
+            )
         elif first_sequence != 0 and entry.epoch != NO_EPOCH:
-            raise OutOfOrderSequenceNumberError(
+            raise errors.OutOfOrderSequenceNumberError(
                 f"producer {producer_id} starts epoch {epoch} at sequence {first_sequence}, not at 0"
             )
         if entry.txn_first_offset is not None and not transactional:
-            raise InvalidTxnStateError(f"producer {producer_id} has an open transaction in this partition")
+            raise errors.InvalidTxnStateError(f"producer {producer_id} has an open transaction in this partition")
         return None
 
     @staticmethod
     def _check_verified(producer_id: int, sequence: int, verification: Verification, *, is_new: bool) -> None:
         """Check the rules of a transaction's first write to a partition."""
         if is_new and verification.from_zero and sequence != 0:
-            raise OutOfOrderSequenceNumberError(f"producer {producer_id} starts at sequence {sequence}, not at 0")
+            raise errors.OutOfOrderSequenceNumberError(
+                f"producer {producer_id} starts at sequence {sequence}, not at 0"
+            )
         if sequence > verification.lowest_sequence:
-            raise OutOfOrderSequenceNumberError(
+            raise errors.OutOfOrderSequenceNumberError(
                 f"producer {producer_id} sent sequence {sequence} before a retry of {verification.lowest_sequence}"
             )
 
@@ -179,11 +178,11 @@ class ProducerStates:
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry()
         elif epoch < entry.epoch or (own_epoch and epoch == entry.epoch and entry.txn_first_offset is not None):
-            raise InvalidProducerEpochError(
+            raise errors.InvalidProducerEpochError(
                 f"the marker of producer {producer_id} has epoch {epoch}, but the log has {entry.epoch}"
             )
         elif coordinator_epoch < entry.coordinator_epoch:
-            raise TransactionCoordinatorFencedError(
+            raise errors.TransactionCoordinatorFencedError(
                 f"the marker of producer {producer_id} has coordinator epoch {coordinator_epoch}, "
                 f"but the log has {entry.coordinator_epoch}"
             )

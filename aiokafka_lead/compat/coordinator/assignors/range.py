@@ -1,7 +1,5 @@
 """`RangePartitionAssignor`."""
 
-from __future__ import annotations
-
 from .abstract import BuiltinAssignor
 
 __all__ = ["RangePartitionAssignor"]

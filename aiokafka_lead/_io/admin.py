@@ -10,21 +10,10 @@ from typing import TypeVar
 
 import anyio
 
-from .._core.admin import (
-    BY_CONTROLLER,
-    BY_COORDINATOR,
-    BY_LEADER,
-    RetryRule,
-    changes,
-    note_unanswered,
-    successes,
-)
+from .._core.admin import BY_CONTROLLER, BY_COORDINATOR, BY_LEADER, RetryRule, changes, note_unanswered, successes
 from .._core.trust import Trust
 from .._wire import Request, Response
-from ..errors import (
-    KafkaError,
-    RequestTimedOutError,
-)
+from ..errors import KafkaError, RequestTimedOutError
 from ..errors.base import own_copy
 from ..types import TopicPartition
 from .admin_requests import Requests, Route

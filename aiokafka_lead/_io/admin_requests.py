@@ -9,13 +9,7 @@ from typing import Any, TypeVar, cast
 import anyio
 
 from .. import errors
-from .._core.admin import (
-    BRIEF_TRIES,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    changes,
-    failure,
-    note_unanswered,
-)
+from .._core.admin import BRIEF_TRIES, UNKNOWN_TOPIC_OR_PARTITION, changes, failure, note_unanswered
 from .._core.backoff import Backoff
 from .._core.trust import DOUBT_AFTER, patience_of
 from .._options.arguments import TIMEOUT

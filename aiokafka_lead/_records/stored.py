@@ -8,22 +8,9 @@ from collections.abc import Iterable, Sequence
 from .._values import NamedTuple
 from ..errors import CorruptRecordError
 from ..types import Header, TimestampType
+from . import layout
 from .compression import compress
 from .encoder import encode_record
-from .layout import (
-    ATTRIBUTES_AT,
-    CODEC_IDS,
-    CONTROL_BIT,
-    HEADER,
-    HEADER_SIZE,
-    LOG_APPEND_TIME_BIT,
-    LOG_OVERHEAD,
-    MAGIC_AT,
-    TRANSACTIONAL_BIT,
-    ControlType,
-    write_crc,
-    write_header,
-)
 
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
@@ -74,16 +61,16 @@ def build_batch(
         max_ms = max(max_ms, record.timestamp_ms)
         payload += encode_record(delta, record.timestamp_ms - first_ms, record.key, record.value, record.headers)
         count += 1
-    attributes = CODEC_IDS[compression]
+    attributes = layout.CODEC_IDS[compression]
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
-        attributes |= LOG_APPEND_TIME_BIT
+        attributes |= layout.LOG_APPEND_TIME_BIT
     if transactional:
-        attributes |= TRANSACTIONAL_BIT
+        attributes |= layout.TRANSACTIONAL_BIT
     if control:
-        attributes |= CONTROL_BIT
-    batch = bytearray(HEADER_SIZE)
+        attributes |= layout.CONTROL_BIT
+    batch = bytearray(layout.HEADER_SIZE)
     batch += payload if compression == "none" else compress(compression, payload, compression_level)
-    write_header(
+    layout.write_header(
         batch,
         base_offset,
         leader_epoch,
@@ -110,24 +97,24 @@ def assign_offsets(
     ``message.timestamp.type`` is ``LogAppendTime``. It changes the batch's timestamp type and maximum timestamp, and
     therefore also the checksum.
     """
-    if len(batch) < HEADER_SIZE or batch[MAGIC_AT] != 2:
+    if len(batch) < layout.HEADER_SIZE or batch[layout.MAGIC_AT] != 2:
         raise CorruptRecordError("not a record batch of message format 2")
-    length: int = HEADER.unpack_from(batch)[1]
-    if length != len(batch) - LOG_OVERHEAD:
+    length: int = layout.HEADER.unpack_from(batch)[1]
+    if length != len(batch) - layout.LOG_OVERHEAD:
         raise CorruptRecordError("not exactly one record batch")
     stored = bytearray(batch)
     _BASE_OFFSET.pack_into(stored, 0, base_offset)
     _LEADER_EPOCH.pack_into(stored, _LEADER_EPOCH_AT, leader_epoch)
     if log_append_time_ms is not None:
-        attributes: int = _ATTRIBUTES.unpack_from(stored, ATTRIBUTES_AT)[0]
-        _ATTRIBUTES.pack_into(stored, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME_BIT)
+        attributes: int = _ATTRIBUTES.unpack_from(stored, layout.ATTRIBUTES_AT)[0]
+        _ATTRIBUTES.pack_into(stored, layout.ATTRIBUTES_AT, attributes | layout.LOG_APPEND_TIME_BIT)
         _MAX_TIMESTAMP.pack_into(stored, _MAX_TIMESTAMP_AT, log_append_time_ms)
-        write_crc(stored)
+        layout.write_crc(stored)
     return bytes(stored)
 
 
 def control_batch(
-    control_type: ControlType,
+    control_type: layout.ControlType,
     *,
     base_offset: int,
     timestamp_ms: int,

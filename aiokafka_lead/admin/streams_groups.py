@@ -10,17 +10,7 @@ from typing import Literal
 from .._core.admin import outcome
 from .._io.group.coordinators import CoordinatorKind
 from .._options.checks import boolean
-from .._wire.messages.streams_group_describe import (
-    Assignment,
-    DescribedGroup,
-    Member,
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
-    Subtopology,
-    TaskIds,
-    TopologyDescription,
-    TopologyDescriptionNode,
-)
+from .._wire.messages import streams_group_describe as wire
 from ..errors import KafkaError
 from ..types import OffsetAndMetadata, TopicPartition
 from .acls import AclOperation, operations_of
@@ -155,15 +145,15 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         boolean("include_topology_description", include_topology_description)
         deadline = self._calls.deadline(timeout_ms)
 
-        def build(mine: Sequence[str]) -> StreamsGroupDescribeRequest:
-            return StreamsGroupDescribeRequest(
+        def build(mine: Sequence[str]) -> wire.StreamsGroupDescribeRequest:
+            return wire.StreamsGroupDescribeRequest(
                 group_ids=list(mine),
                 include_authorized_operations=include_authorized_operations,
                 include_topology_description=include_topology_description,
             )
 
         def read(
-            broker: int, response: StreamsGroupDescribeResponse
+            broker: int, response: wire.StreamsGroupDescribeResponse
         ) -> Iterator[tuple[str, StreamsGroupDescription | KafkaError]]:
             for group in response.groups:
                 name, found = group.group_id, described(group, broker)
@@ -205,7 +195,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         await self.delete_consumer_group_offsets(group_id, partitions, timeout_ms=timeout_ms)
 
 
-def described(group: DescribedGroup, broker: int) -> StreamsGroupDescription:
+def described(group: wire.DescribedGroup, broker: int) -> StreamsGroupDescription:
     """Return the group as described by its coordinator."""
     topology = group.topology
     subtopologies = [] if topology is None else topology.subtopologies or []
@@ -225,14 +215,14 @@ def described(group: DescribedGroup, broker: int) -> StreamsGroupDescription:
     )
 
 
-def _topology(found: TopologyDescription) -> StreamsTopology:
+def _topology(found: wire.TopologyDescription) -> StreamsTopology:
     return StreamsTopology(
         {part.subtopology_id: tuple(map(_node, part.nodes)) for part in found.subtopologies},
         tuple((_node(store.source), _node(store.processor)) for store in found.global_stores),
     )
 
 
-def _node(node: TopologyDescriptionNode) -> StreamsNode:
+def _node(node: wire.TopologyDescriptionNode) -> StreamsNode:
     return StreamsNode(
         node.name,
         _KINDS.get(node.node_type, "unknown"),
@@ -243,7 +233,7 @@ def _node(node: TopologyDescriptionNode) -> StreamsNode:
     )
 
 
-def _member(member: Member) -> StreamsMemberDescription:
+def _member(member: wire.Member) -> StreamsMemberDescription:
     endpoint = member.user_endpoint
     return StreamsMemberDescription(
         member.member_id,
@@ -262,8 +252,8 @@ def _member(member: Member) -> StreamsMemberDescription:
     )
 
 
-def _tasks(assignment: Assignment) -> StreamsTasks:
-    def by_subtopology(tasks: Iterable[TaskIds]) -> dict[str, tuple[int, ...]]:
+def _tasks(assignment: wire.Assignment) -> StreamsTasks:
+    def by_subtopology(tasks: Iterable[wire.TaskIds]) -> dict[str, tuple[int, ...]]:
         return {task.subtopology_id: tuple(task.partitions) for task in tasks}
 
     return StreamsTasks(
@@ -273,7 +263,7 @@ def _tasks(assignment: Assignment) -> StreamsTasks:
     )
 
 
-def _subtopology(part: Subtopology) -> StreamsSubtopology:
+def _subtopology(part: wire.Subtopology) -> StreamsSubtopology:
     return StreamsSubtopology(
         part.subtopology_id,
         tuple(part.source_topics),

@@ -6,20 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
+from ..._options import checks
 from ..._options.arguments import topic_name
-from ..._options.checks import (
-    Checked,
-    boolean,
-    build,
-    function,
-    integer,
-    milliseconds,
-    number,
-    one_of,
-    option,
-    optional,
-    text,
-)
 from ..._values import NamedTuple
 from ...config.run import Order
 from ...errors import ConfigError, ConfigTypeError, DropRecordError, PermanentError, RecordDeserializationError
@@ -103,31 +91,31 @@ def delays(name: str, value: Any) -> tuple[Delay, ...]:
     return tuple(found)
 
 
-class HandlingConfig(Checked):
+class HandlingConfig(checks.Checked):
     """The checked options of `HandlingOptions`, and two that each type of consumer defines."""
 
-    concurrency: int = option(64, integer(1))
-    retries: int = option(3, integer(0))
-    retry_backoff_ms: float = option(100, milliseconds())
-    retry_backoff_max_ms: float = option(10_000, milliseconds())
-    handler_timeout_ms: float | None = option(None, optional(milliseconds(1)))
-    slow_handler_ms: float = option(30_000, milliseconds(1))
-    retry_on: tuple[type[BaseException], ...] | None = option(None, optional(exception_types))
-    dead_letter_topic: str | None = option(None, optional(topic_name))
-    on_bad_record: Literal["raise", "skip", "dead_letter"] | None = option(
-        None, optional(one_of("raise", "skip", "dead_letter"))
+    concurrency: int = checks.option(64, checks.integer(1))
+    retries: int = checks.option(3, checks.integer(0))
+    retry_backoff_ms: float = checks.option(100, checks.milliseconds())
+    retry_backoff_max_ms: float = checks.option(10_000, checks.milliseconds())
+    handler_timeout_ms: float | None = checks.option(None, checks.optional(checks.milliseconds(1)))
+    slow_handler_ms: float = checks.option(30_000, checks.milliseconds(1))
+    retry_on: tuple[type[BaseException], ...] | None = checks.option(None, checks.optional(exception_types))
+    dead_letter_topic: str | None = checks.option(None, checks.optional(topic_name))
+    on_bad_record: Literal["raise", "skip", "dead_letter"] | None = checks.option(
+        None, checks.optional(checks.one_of("raise", "skip", "dead_letter"))
     )
-    dead_letter_producer: Any = option(None, optional(dead_letter_producer))
-    refusal_patience_ms: float = option(0, milliseconds())
-    registry_patience_ms: float | None = option(None, optional(milliseconds()))
-    stop_on_signals: bool = option(False, boolean)
-    health_port: int | None = option(None, optional(integer(1, 65_535)))
-    health_host: str | None = option(None, optional(text))
+    dead_letter_producer: Any = checks.option(None, checks.optional(dead_letter_producer))
+    refusal_patience_ms: float = checks.option(0, checks.milliseconds())
+    registry_patience_ms: float | None = checks.option(None, checks.optional(checks.milliseconds()))
+    stop_on_signals: bool = checks.option(False, checks.boolean)
+    health_port: int | None = checks.option(None, checks.optional(checks.integer(1, 65_535)))
+    health_host: str | None = checks.option(None, checks.optional(checks.text))
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """Check the options. Raises `ConfigError` or `ConfigTypeError`."""
-        return build(cls, options)
+        return checks.build(cls, options)
 
     @property
     def attended(self) -> bool:
@@ -194,16 +182,18 @@ class HandlingConfig(Checked):
 class RunConfig(HandlingConfig):
     """The checked options of `RunOptions`."""
 
-    order: Order = option("key", one_of("key", "partition", "none"))
-    max_in_hand: int = option(10_000, integer(1))
-    max_in_hand_bytes: int = option(64 * 1024 * 1024, integer(1))
-    max_transaction_records: int = option(1_000, integer(1))
-    max_transaction_ms: float = option(100, milliseconds(1))
-    transaction_retries: int = option(10, integer(0))
-    retry_topics: tuple[Delay, ...] = option((), delays)
-    retry_delay: Callable[[int, BaseException], str | None] | None = option(None, optional(function))
-    retry_share: float = option(0.3, number(0, 1))
-    retry_order: Literal["none", "key"] = option("none", one_of("none", "key"))
+    order: Order = checks.option("key", checks.one_of("key", "partition", "none"))
+    max_in_hand: int = checks.option(10_000, checks.integer(1))
+    max_in_hand_bytes: int = checks.option(64 * 1024 * 1024, checks.integer(1))
+    max_transaction_records: int = checks.option(1_000, checks.integer(1))
+    max_transaction_ms: float = checks.option(100, checks.milliseconds(1))
+    transaction_retries: int = checks.option(10, checks.integer(0))
+    retry_topics: tuple[Delay, ...] = checks.option((), delays)
+    retry_delay: Callable[[int, BaseException], str | None] | None = checks.option(
+        None, checks.optional(checks.function)
+    )
+    retry_share: float = checks.option(0.3, checks.number(0, 1))
+    retry_order: Literal["none", "key"] = checks.option("none", checks.one_of("none", "key"))
 
     def _delay(self, error: BaseException, attempts: int, delays: int) -> Delay | None:
         if self.retry_delay is None:
@@ -227,7 +217,7 @@ class RunConfig(HandlingConfig):
 class ShareRunConfig(HandlingConfig):
     """The options of `ShareRunOptions` after they were checked."""
 
-    renew_locks: bool = option(True, boolean)
+    renew_locks: bool = checks.option(True, checks.boolean)
 
     @property
     def _unreadable(self) -> Fate:

@@ -16,13 +16,7 @@ from ... import errors
 from ..._core.backoff import Backoff
 from ..._core.consumer.fetch_answer import AnswerReader
 from ..._core.consumer.fetch_plan import FetchPlanner, PlannedFetch
-from ..._core.consumer.fetch_session import (
-    SESSION_ERRORS,
-    FetchOptions,
-    SessionRequest,
-    fetch_request,
-    wait_beside_ms,
-)
+from ..._core.consumer.fetch_session import SESSION_ERRORS, FetchOptions, SessionRequest, fetch_request, wait_beside_ms
 from ..._core.consumer.followers import Followers
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading

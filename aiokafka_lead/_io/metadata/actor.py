@@ -230,14 +230,14 @@ class MetadataActor:
             outcome = await ask(self._brokers, self._reader, in_order(nodes), request, deadline.left_s())
             if outcome.answer is None:
                 # If the last attempt ran out of time, the error of the attempt before it is more useful.
-                last = self._brokers.last_errors(outcome.errors)
+                last = self._brokers.last_errors(outcome.failures)
                 unresolved = {
                     node_id: error for node_id, error in last.items() if isinstance(error, errors.UnresolvedHostError)
                 }
-                failure = unusable(self._state.bootstrap_brokers, {**outcome.errors, **unresolved})
+                failure = unusable(self._state.bootstrap_brokers, {**outcome.failures, **unresolved})
                 if not isinstance(failure, errors.BootstrapResolutionError) or time.monotonic() >= resolved_by:
                     raise failure
-                self._count_failure(outcome.errors)
+                self._count_failure(outcome.failures)
                 await self._wake.wait(max(0.0, min(resolved_by, self._schedule.due_at()) - time.monotonic()))
                 if within is None:
                     # The time limit of requests starts once a name is resolved, which has not happened for any server.
@@ -318,7 +318,7 @@ class MetadataActor:
         while not deadline.passed and following(()) is not None:
             request = plan.request(self._create_topics)
             outcome = await ask(self._brokers, self._reader, following, request, deadline.left_s())
-            reasons.update(outcome.errors)
+            reasons.update(outcome.failures)
             if outcome.answer is not None:
                 error = await self._apply(plan, outcome.answer, reasons)
                 if error is None:

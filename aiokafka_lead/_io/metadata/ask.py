@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 
+from ... import errors
 from ..._core.chance import random
 from ..._core.metadata.answer import ClusterAnswer, MetadataReader
 from ..._core.metadata.reachability import NodeState
@@ -14,17 +15,6 @@ from ..._core.metadata.types import Broker, ClusterSnapshot, TopicMetadata
 from ..._options.logs import ClientLog
 from ..._values import NamedTuple
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ...errors import (
-    BootstrapResolutionError,
-    KafkaConnectionError,
-    KafkaError,
-    MalformedMessageError,
-    RequestTimedOutError,
-    TokenProviderError,
-    UnknownTopicOrPartitionError,
-    UnresolvedHostError,
-    error_for_code,
-)
 from ...errors.shown import some_of
 from ..asking_around import ask_in_turn
 from ..connection.brokers import Brokers
@@ -67,7 +57,7 @@ class Outcome(NamedTuple):
 
     answer: Answer | None
     """The response, or None if no broker responded."""
-    errors: Mapping[int, KafkaError]
+    failures: Mapping[int, errors.KafkaError]
     """The errors of brokers that did not respond, by node id."""
 
 
@@ -127,59 +117,59 @@ async def ask(
             try:
                 frame = await connection.answer(request, timeout_ms=timeout_ms, version=version, raw=True)
                 break
-            except RequestTimedOutError as error:
+            except errors.RequestTimedOutError as error:
                 if deadline.passed:
                     raise
                 brokers.leave(node_id, error, silent=True)
         try:
             cluster = await in_slices(reader.read(frame, version))
-        except MalformedMessageError as error:
+        except errors.MalformedMessageError as error:
             connection.close(error)
-            raise KafkaConnectionError(error.message, broker=connection.label) from error
+            raise errors.KafkaConnectionError(error.message, broker=connection.label) from error
         if cluster.throttle_time_ms > 0:
             connection.mute(cluster.throttle_time_ms / 1000)
         return cluster, asked_at
 
-    answer, errors = await ask_in_turn(
+    answer, failures = await ask_in_turn(
         brokers, following, ask_node, timeout_s, next_after_s=HEDGE_AFTER_S, next_after_failure=True
     )
-    return Outcome(None if answer is None else Answer(answer[0], *answer[1]), errors)
+    return Outcome(None if answer is None else Answer(answer[0], *answer[1]), failures)
 
 
-def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> str:
+def describe(failures: Mapping[int, errors.KafkaError], nodes: Mapping[int, Broker]) -> str:
     """Return a description of the brokers' errors, for an error message."""
     reasons = []
-    for node_id, error in errors.items():
+    for node_id, error in failures.items():
         node = nodes.get(node_id)
         where = f"node {node_id}" if node is None else f"{node.host}:{node.port}"
         reasons.append(f"{where}: {error.message}")
     return "; ".join(reasons)
 
 
-def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
+def final_error(failures: Mapping[int, errors.KafkaError]) -> errors.KafkaError | None:
     """Return the first error if all have the same class and a retry cannot help, otherwise None.
 
     `TokenProviderError` counts as such an error, although it is retriable.
     """
-    kinds = {type(error) for error in errors.values()}
-    first = next(iter(errors.values()), None)
+    kinds = {type(error) for error in failures.values()}
+    first = next(iter(failures.values()), None)
     if len(kinds) != 1 or first is None:
         return None
-    return None if first.retriable and not isinstance(first, TokenProviderError) else first
+    return None if first.retriable and not isinstance(first, errors.TokenProviderError) else first
 
 
-def unusable(servers: Mapping[int, Broker], errors: Mapping[int, KafkaError]) -> KafkaError:
-    """Return the error of a failed bootstrap, given the ``errors`` of the servers that were asked."""
-    text = f"no bootstrap server could be used: {describe(errors, servers)}"
-    if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in errors]:
+def unusable(servers: Mapping[int, Broker], failures: Mapping[int, errors.KafkaError]) -> errors.KafkaError:
+    """Return the error of a failed bootstrap, given the ``failures`` of the servers that were asked."""
+    text = f"no bootstrap server could be used: {describe(failures, servers)}"
+    if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in failures]:
         text += f"; no time was left to try {', '.join(others)}"
-    if errors and all(isinstance(error, UnresolvedHostError) for error in errors.values()):
-        return BootstrapResolutionError(text)
-    final = final_error(errors)
-    return KafkaConnectionError(text) if final is None else type(final)(text)
+    if failures and all(isinstance(error, errors.UnresolvedHostError) for error in failures.values()):
+        return errors.BootstrapResolutionError(text)
+    final = final_error(failures)
+    return errors.KafkaConnectionError(text) if final is None else type(final)(text)
 
 
-UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
+UNKNOWN_TOPIC_OR_PARTITION = errors.UnknownTopicOrPartitionError.code
 
 
 class TopicLookups:
@@ -201,7 +191,9 @@ class TopicLookups:
             self._topics.look_up(name, time.monotonic())
             self._wake()
 
-    async def wait(self, name: str, timeout_ms: float, explain: Callable[[str, int], KafkaError]) -> TopicMetadata:
+    async def wait(
+        self, name: str, timeout_ms: float, explain: Callable[[str, int], errors.KafkaError]
+    ) -> TopicMetadata:
         """Wait until the topic is known, and return it. Raises the cluster's final error.
 
         After the timeout, ``explain`` creates the error from the name and the number of failed look-ups.
@@ -229,7 +221,7 @@ class TopicLookups:
                 self._topics.found(name)
                 if name in self._waiters:
                     self._waiters.pop(name).set_result(entry)
-            elif entry is not None and entry.error_code and not error_for_code(entry.error_code).retriable:
+            elif entry is not None and entry.error_code and not errors.error_for_code(entry.error_code).retriable:
                 self._topics.found(name)
                 if name in self._waiters:
                     self._waiters.pop(name).set_error(topic_error(name, entry.error_code))
@@ -238,29 +230,31 @@ class TopicLookups:
                 missing.setdefault(code, []).append(name)
         for code, lacking in missing.items():
             unknown = code == UNKNOWN_TOPIC_OR_PARTITION
-            why = "the cluster does not have it" if unknown else error_for_code(code)().message
+            why = "the cluster does not have it" if unknown else errors.error_for_code(code)().message
             fields = {"topic": lacking[0]} if len(lacking) == 1 else None
             self._log.warning(
                 "cannot find %s: %s; the client keeps looking for it", some_of(sorted(lacking)), why, extra=fields
             )
 
-    def fail(self, error: KafkaError) -> None:
+    def fail(self, error: errors.KafkaError) -> None:
         """Raise this error from all waiting calls."""
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():
             waiter.set_error(error)
 
 
-def topic_error(name: str, code: int, more: str = "") -> KafkaError:
+def topic_error(name: str, code: int, more: str = "") -> errors.KafkaError:
     """Return the error for a topic's error code."""
-    kind = error_for_code(code)
+    kind = errors.error_for_code(code)
     return kind(f"topic {name!r}: {kind().message}{more}")
 
 
-def not_known(name: str, lookups: int, snapshot: ClusterSnapshot, timeout_ms: float, unreachable: str) -> KafkaError:
+def not_known(
+    name: str, lookups: int, snapshot: ClusterSnapshot, timeout_ms: float, unreachable: str
+) -> errors.KafkaError:
     """Return the error after a timeout, which says whether no broker has responded or the topic does not exist."""
     entry = snapshot.topics.get(name)
     if unreachable or (entry is None and lookups == 0):
-        return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:.0f} ms{unreachable}")
+        return errors.RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:.0f} ms{unreachable}")
     code = entry.error_code if entry is not None and entry.error_code else UNKNOWN_TOPIC_OR_PARTITION
     return topic_error(name, code, f" (asked {lookups} times within {timeout_ms:.0f} ms)")

@@ -6,17 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkTypeError
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types
 
 from ...errors import InvalidSchemaError, KafkaError
 from ..kafka_options import boolean
@@ -31,7 +21,7 @@ if TYPE_CHECKING:
     from ...schema import Schema
 
 
-def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
+def with_types(options: Mapping[str, str], schema: types.StructType) -> types.StructType:
     """Replace columns with typed columns as the options require.
 
     Requests the schemas from the registry. Raises ValueError if a schema or an option cannot be used.
@@ -43,11 +33,11 @@ def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
     topics = {*selection.topics, *(tp.topic for tp in selection.partitions)}
     topic = topics.pop() if len(topics) == 1 else None
     fields = (_field(typed, field, topic) if field.name in typed.schemas else field for field in schema.fields)
-    return StructType(list(fields))
+    return types.StructType(list(fields))
 
 
 def batch_reader_of(
-    options: Mapping[str, str], schema: StructType, mode: OnBadRecord
+    options: Mapping[str, str], schema: types.StructType, mode: OnBadRecord
 ) -> Callable[[RecordBatch[Any, Any], int], Awaitable[pa.RecordBatch]] | None:
     """Return a function that converts record batches to Arrow with typed columns, or None if no column is typed."""
     typed = typed_columns(options)
@@ -87,7 +77,7 @@ def batch_reader_of(
     return to_arrow
 
 
-def _field(typed: Typed, field: StructField, topic: str | None) -> StructField:
+def _field(typed: Typed, field: types.StructField, topic: str | None) -> types.StructField:
     from ..client_loop import client_loop
 
     try:
@@ -97,7 +87,7 @@ def _field(typed: Typed, field: StructField, topic: str | None) -> StructField:
         raise ValueError(f"option '{field.name}Schema': {error}") from None
 
 
-def _type_of(schema: Schema, typed: Typed) -> DataType:
+def _type_of(schema: Schema, typed: Typed) -> types.DataType:
     """Return the Spark type for a schema. Requests referenced schemas from the registry."""
     from pyspark.sql.pandas.types import from_arrow_type
 
@@ -111,43 +101,50 @@ def _type_of(schema: Schema, typed: Typed) -> DataType:
     kind = ArrowReader(resolved).type
     if "decimal256(" in str(kind):
         raise InvalidSchemaError(f"Spark's decimals have at most 38 digits, but the type of the schema is {kind}")
-    made: DataType = from_arrow_type(kind, prefer_timestamp_ntz=True)
+    made: types.DataType = from_arrow_type(kind, prefer_timestamp_ntz=True)
     return made
 
 
-_HEADERS = StructField(
-    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-)
-_CORRUPT = StructField(
-    CORRUPT,
-    StructType(
-        [StructField("error", StringType()), StructField("key", BinaryType()), StructField("value", BinaryType())]
+_HEADERS = types.StructField(
+    "headers",
+    types.ArrayType(
+        types.StructType([types.StructField("key", types.StringType()), types.StructField("value", types.BinaryType())])
     ),
 )
-_COLUMNS = StructType(
+_CORRUPT = types.StructField(
+    CORRUPT,
+    types.StructType(
+        [
+            types.StructField("error", types.StringType()),
+            types.StructField("key", types.BinaryType()),
+            types.StructField("value", types.BinaryType()),
+        ]
+    ),
+)
+_COLUMNS = types.StructType(
     [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
+        types.StructField("key", types.BinaryType()),
+        types.StructField("value", types.BinaryType()),
+        types.StructField("topic", types.StringType()),
+        types.StructField("partition", types.IntegerType()),
+        types.StructField("offset", types.LongType()),
+        types.StructField("timestamp", types.TimestampType()),
+        types.StructField("timestampType", types.IntegerType()),
     ]
 )
 
 _MAY_BE_NULL = ("key", "value", "headers", CORRUPT)
 
 
-def full_schema(options: Mapping[str, str]) -> StructType:
+def full_schema(options: Mapping[str, str]) -> types.StructType:
     """Return all columns for these options, including ``headers``, ``_corrupt`` and typed columns if requested."""
     fields = [*_COLUMNS.fields, _HEADERS] if boolean(options, "includeHeaders", False) else _COLUMNS.fields
     if bad_records(options).mode is OnBadRecord.NULL:
         fields = [*fields, _CORRUPT]
-    return with_types(options, StructType(fields))
+    return with_types(options, types.StructType(fields))
 
 
-def check_schema(schema: StructType, options: Mapping[str, str]) -> None:
+def check_schema(schema: types.StructType, options: Mapping[str, str]) -> None:
     """Raise ValueError unless all columns of a schema exist and have the right types.
 
     A schema may omit columns, which makes reading cheaper. A typed column must come from `full_schema`.

@@ -11,17 +11,9 @@ from ... import errors
 from ..._wire.messages import consumer_group_describe as describe
 from ..._wire.messages import consumer_group_heartbeat as heartbeat
 from .._server.context import RequestContext
+from .._state import consumer_members
 from .._state.acls import GROUP_OPERATIONS
 from .._state.consumer_group import ConsumerGroup
-from .._state.consumer_members import (
-    LEAVES,
-    LEAVES_FOR_A_WHILE,
-    SERVER_ASSIGNORS,
-    Beat,
-    BeatResult,
-    ConsumerMember,
-    Slot,
-)
 from .._state.offsets import GROUP
 from .coordinators import check_coordinator
 
@@ -62,9 +54,9 @@ def _check(request: heartbeat.ConsumerGroupHeartbeatRequest, version: int) -> No
             raise errors.InvalidRequestError(f"{name} can't be empty.")
     if not request.member_id and (version >= _OWN_ID_FROM or request.member_epoch != 0):
         raise errors.InvalidRequestError("MemberId can't be empty.")
-    if request.member_epoch < LEAVES_FOR_A_WHILE:
+    if request.member_epoch < consumer_members.LEAVES_FOR_A_WHILE:
         raise errors.InvalidRequestError("MemberEpoch is invalid.")
-    if request.member_epoch == LEAVES_FOR_A_WHILE and request.instance_id is None:
+    if request.member_epoch == consumer_members.LEAVES_FOR_A_WHILE and request.instance_id is None:
         raise errors.InvalidRequestError("InstanceId can't be null.")
     if request.member_epoch == 0:
         if request.rebalance_timeout_ms == _NONE_SAID:
@@ -75,7 +67,7 @@ def _check(request: heartbeat.ConsumerGroupHeartbeatRequest, version: int) -> No
             raise errors.InvalidRequestError(
                 "SubscribedTopicNames or SubscribedTopicRegex must be set in first request."
             )
-    if request.server_assignor is not None and request.server_assignor not in SERVER_ASSIGNORS:
+    if request.server_assignor is not None and request.server_assignor not in consumer_members.SERVER_ASSIGNORS:
         raise errors.UnsupportedAssignorError(f"ServerAssignor {request.server_assignor} is not supported.")
     try:
         re.compile(request.subscribed_topic_regex or "")
@@ -83,10 +75,10 @@ def _check(request: heartbeat.ConsumerGroupHeartbeatRequest, version: int) -> No
         raise errors.InvalidRegularExpressionError(f"SubscribedTopicRegex is not valid: {error}") from None
 
 
-def _beat(context: RequestContext, request: heartbeat.ConsumerGroupHeartbeatRequest) -> Beat:
+def _beat(context: RequestContext, request: heartbeat.ConsumerGroupHeartbeatRequest) -> consumer_members.Beat:
     topics, owned = request.subscribed_topic_names, request.topic_partitions
     timeout_ms = request.rebalance_timeout_ms
-    return Beat(
+    return consumer_members.Beat(
         member_id=request.member_id or str(uuid4()),
         epoch=request.member_epoch,
         instance_id=request.instance_id,
@@ -103,8 +95,8 @@ def _beat(context: RequestContext, request: heartbeat.ConsumerGroupHeartbeatRequ
     )
 
 
-def _assignment(result: BeatResult) -> heartbeat.Assignment | None:
-    if result.assignment is None or result.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
+def _assignment(result: consumer_members.BeatResult) -> heartbeat.Assignment | None:
+    if result.assignment is None or result.epoch in (consumer_members.LEAVES, consumer_members.LEAVES_FOR_A_WHILE):
         return None
     return heartbeat.Assignment(
         topic_partitions=[
@@ -114,7 +106,7 @@ def _assignment(result: BeatResult) -> heartbeat.Assignment | None:
     )
 
 
-def by_topic(slots: Iterable[Slot]) -> list[tuple[UUID, list[int]]]:
+def by_topic(slots: Iterable[consumer_members.Slot]) -> list[tuple[UUID, list[int]]]:
     """Group partitions by topic, in their order."""
     grouped: dict[UUID, list[int]] = {}
     for topic_id, index in sorted(slots):
@@ -166,7 +158,7 @@ def _describe(context: RequestContext, group_id: str) -> describe.DescribedGroup
     )
 
 
-def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerMember) -> describe.Member:
+def _member(context: RequestContext, group: ConsumerGroup, member: consumer_members.ConsumerMember) -> describe.Member:
     return describe.Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -183,7 +175,7 @@ def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerMembe
     )
 
 
-def _slots(context: RequestContext, slots: Iterable[Slot]) -> describe.Assignment:
+def _slots(context: RequestContext, slots: Iterable[consumer_members.Slot]) -> describe.Assignment:
     names = context.engine.state.topics_by_id
     return describe.Assignment(
         topic_partitions=[

@@ -11,19 +11,8 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from ... import errors
-from ..._records import ConsumerRecord, ControlType, assign_offsets, control_batch, read_batches
+from ..._records import ConsumerRecord, ControlType, assign_offsets, control_batch, layout, read_batches
 from ..._records.compression import CODECS
-from ..._records.layout import (
-    ATTRIBUTES_AT,
-    CODEC_MASK,
-    CODEC_NAMES,
-    CONTROL_BIT,
-    HEADER,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC_AT,
-    TRANSACTIONAL_BIT,
-)
 
 _MAGIC = 2
 
@@ -51,11 +40,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL_BIT)
+        return bool(self.attributes & layout.TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & CONTROL_BIT)
+        return bool(self.attributes & layout.CONTROL_BIT)
 
 
 class StoredBatch:
@@ -83,24 +72,24 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
     ``LogValidator.validateBatch``).
     """
     size = len(records)
-    if size > MAGIC_AT and records[MAGIC_AT] > _MAGIC:
-        raise errors.CorruptRecordError(f"record batches of format {records[MAGIC_AT]} do not exist")
-    if size < HEADER_SIZE or records[MAGIC_AT] != _MAGIC:
+    if size > layout.MAGIC_AT and records[layout.MAGIC_AT] > _MAGIC:
+        raise errors.CorruptRecordError(f"record batches of format {records[layout.MAGIC_AT]} do not exist")
+    if size < layout.HEADER_SIZE or records[layout.MAGIC_AT] != _MAGIC:
         raise NotOneBatchError("Produce must have exactly one record batch of format 2 for a partition")
-    header = BatchHeader._make(HEADER.unpack_from(records))
-    if header.batch_length + LOG_OVERHEAD != size:
+    header = BatchHeader._make(layout.HEADER.unpack_from(records))
+    if header.batch_length + layout.LOG_OVERHEAD != size:
         raise NotOneBatchError(
-            f"the header of the batch says {header.batch_length + LOG_OVERHEAD} bytes, but there are {size}"
+            f"the header of the batch says {header.batch_length + layout.LOG_OVERHEAD} bytes, but there are {size}"
         )
     if size > max_bytes:
         raise errors.MessageTooLargeError(f"the batch has {size} bytes, but the topic allows {max_bytes}")
-    if crc32c(records[ATTRIBUTES_AT:]) != header.crc:
+    if crc32c(records[layout.ATTRIBUTES_AT :]) != header.crc:
         raise errors.CorruptRecordError("the batch's CRC does not match its bytes")
-    codec = header.attributes & CODEC_MASK
-    if codec >= len(CODEC_NAMES):
+    codec = header.attributes & layout.CODEC_MASK
+    if codec >= len(layout.CODEC_NAMES):
         # A real broker returns the same error, caused by an unexpected exception.
         raise errors.UnknownServerError(f"compression codec {codec} does not exist")
-    name = CODEC_NAMES[codec]
+    name = layout.CODEC_NAMES[codec]
     if name in CODECS and produce_version < CODECS[name].produce_version:
         raise errors.UnsupportedCompressionTypeError(f"{name} needs Produce version {CODECS[name].produce_version}")
     if header.base_offset != 0:
@@ -120,9 +109,9 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
 
 def transactional_header(records: memoryview | None) -> BatchHeader | None:
     """Return the header of a batch in a transaction, which has not been validated, or None for other batches."""
-    if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != _MAGIC:
+    if records is None or len(records) < layout.HEADER_SIZE or records[layout.MAGIC_AT] != _MAGIC:
         return None
-    header = BatchHeader._make(HEADER.unpack_from(records))
+    header = BatchHeader._make(layout.HEADER.unpack_from(records))
     return header if header.is_transactional and header.producer_id >= 0 else None
 
 
@@ -158,7 +147,9 @@ def marker(
         coordinator_epoch=coordinator_epoch,
         leader_epoch=leader_epoch,
     )
-    return StoredBatch(BatchHeader._make(HEADER.unpack_from(data)), data, base_offset, leader_epoch, timestamp_ms)
+    return StoredBatch(
+        BatchHeader._make(layout.HEADER.unpack_from(data)), data, base_offset, leader_epoch, timestamp_ms
+    )
 
 
 def first_record_at(batch: StoredBatch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:

@@ -14,20 +14,9 @@ from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from ... import errors
+from . import consumer_members
 from .clock import Clock
 from .configs import GroupConfigs
-from .consumer_members import (
-    DEFAULT_ASSIGNOR,
-    LEAVES,
-    LEAVES_FOR_A_WHILE,
-    SERVER_ASSIGNORS,
-    Beat,
-    BeatResult,
-    Candidate,
-    ConsumerMember,
-    MemberState,
-    Slot,
-)
 from .members import GroupOptions
 from .offsets import Key
 
@@ -60,23 +49,23 @@ class ConsumerGroup:
         self.epoch = 1
         # Epoch of the target assignment.
         self.target_epoch = 0
-        self.target: dict[str, frozenset[Slot]] = {}
-        self.members: dict[str, ConsumerMember] = {}
+        self.target: dict[str, frozenset[consumer_members.Slot]] = {}
+        self.members: dict[str, consumer_members.ConsumerMember] = {}
         # Static members' ids by instance id.
         self.static: dict[str, str] = {}
         # The topics of the members' subscriptions at the last check.
         self._subscribed: dict[UUID, int] = {}
         # The assignor named by most members at the last check.
-        self._preferred = DEFAULT_ASSIGNOR
+        self._preferred = consumer_members.DEFAULT_ASSIGNOR
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
-    def heartbeat(self, beat: Beat) -> BeatResult:
+    def heartbeat(self, beat: consumer_members.Beat) -> consumer_members.BeatResult:
         """Process a heartbeat, by which a member joins, stays, leaves or reports changes.
 
         Raises the errors of the response.
         """
-        if beat.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
+        if beat.epoch in (consumer_members.LEAVES, consumer_members.LEAVES_FOR_A_WHILE):
             return self._leave(beat)
         member = self._joining(beat) if beat.epoch == 0 else self._checked(beat)
         had = member.assigned.keys()
@@ -84,33 +73,33 @@ class ConsumerGroup:
         self.heard_of(member, self._session_timeout_ms)
         says_all = beat.epoch == 0 or None not in (beat.rebalance_timeout_ms, beat.topics, beat.owned)
         tell = says_all or had != member.assigned.keys()
-        return BeatResult(member.member_id, member.epoch, frozenset(member.assigned) if tell else None)
+        return consumer_members.BeatResult(member.member_id, member.epoch, frozenset(member.assigned) if tell else None)
 
     @property
     def _session_timeout_ms(self) -> int:
         """Session timeout of members of the new protocol."""
         return self._configs.number(self.group_id, "consumer.session.timeout.ms")
 
-    def _joining(self, beat: Beat) -> ConsumerMember:
+    def _joining(self, beat: consumer_members.Beat) -> consumer_members.ConsumerMember:
         if beat.instance_id is None:
             known = self.members.get(beat.member_id)
             return self.add(beat.member_id) if known is None else known
         old = self.static_member(beat.instance_id)
-        if old is not None and old.classic is None and old.epoch != LEAVES_FOR_A_WHILE:
+        if old is not None and old.classic is None and old.epoch != consumer_members.LEAVES_FOR_A_WHILE:
             raise errors.UnreleasedInstanceIdError(
                 f"instance id {beat.instance_id} is in use by member {old.member_id}"
             )
         return self.add_static(beat.member_id, beat.instance_id)
 
-    def add(self, member_id: str) -> ConsumerMember:
+    def add(self, member_id: str) -> consumer_members.ConsumerMember:
         limit = self._options.max_size
         if limit is not None and len(self.members) >= limit:
             raise errors.GroupMaxSizeReachedError(f"group {self.group_id} already has {limit} members")
-        member = ConsumerMember(member_id or str(uuid4()))
+        member = consumer_members.ConsumerMember(member_id or str(uuid4()))
         self.members[member.member_id] = member
         return member
 
-    def add_static(self, member_id: str, instance_id: str) -> ConsumerMember:
+    def add_static(self, member_id: str, instance_id: str) -> consumer_members.ConsumerMember:
         """Add a static member, which replaces any member with the same instance id."""
         old = self.static_member(instance_id)
         if old is None:
@@ -124,10 +113,10 @@ class ConsumerGroup:
         self.static[instance_id] = member.member_id
         return member
 
-    def static_member(self, instance_id: str) -> ConsumerMember | None:
+    def static_member(self, instance_id: str) -> consumer_members.ConsumerMember | None:
         return self.members.get(self.static.get(instance_id, ""))
 
-    def known_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
+    def known_member(self, member_id: str, instance_id: str | None) -> consumer_members.ConsumerMember:
         """Return a member. Raises UnknownMemberIdError and FencedInstanceIdError."""
         if instance_id is not None:
             static = self.static_member(instance_id)
@@ -142,7 +131,7 @@ class ConsumerGroup:
             raise errors.UnknownMemberIdError(f"there is no member {member_id}")
         return member
 
-    def _checked(self, beat: Beat) -> ConsumerMember:
+    def _checked(self, beat: consumer_members.Beat) -> consumer_members.ConsumerMember:
         member = self.known_member(beat.member_id, beat.instance_id)
         if beat.epoch > member.epoch:
             raise errors.FencedMemberEpochError(
@@ -158,17 +147,19 @@ class ConsumerGroup:
                 )
         return member
 
-    def _leave(self, beat: Beat) -> BeatResult:
+    def _leave(self, beat: consumer_members.Beat) -> consumer_members.BeatResult:
         member = self.known_member(beat.member_id, beat.instance_id)
-        if beat.epoch == LEAVES_FOR_A_WHILE:
-            member.epoch, member.revoking = LEAVES_FOR_A_WHILE, frozenset()
+        if beat.epoch == consumer_members.LEAVES_FOR_A_WHILE:
+            member.epoch, member.revoking = consumer_members.LEAVES_FOR_A_WHILE, frozenset()
         else:
             self.remove(member)
-        return BeatResult(beat.member_id, beat.epoch, None)
+        return consumer_members.BeatResult(beat.member_id, beat.epoch, None)
 
     # --- epochs and the target ---------------------------------------------------------------------------------------
 
-    def advance(self, member: ConsumerMember, *, changed: bool, owned: frozenset[Slot] | None) -> None:
+    def advance(
+        self, member: consumer_members.ConsumerMember, *, changed: bool, owned: frozenset[consumer_members.Slot] | None
+    ) -> None:
         """Advance the epoch after a change, compute its target, and move the member one step towards it."""
         subscribed, assignor = self._topics_wanted(), self.assignor
         if changed or subscribed != self._subscribed or assignor != self._preferred:
@@ -177,10 +168,10 @@ class ConsumerGroup:
         if self.epoch > self.target_epoch:
             wanted = self._subscriptions()
             candidates = [
-                Candidate(each.member_id, each.instance_id, wanted[each.topics, each.pattern])
+                consumer_members.Candidate(each.member_id, each.instance_id, wanted[each.topics, each.pattern])
                 for each in self.members.values()
             ]
-            self.target = SERVER_ASSIGNORS[assignor](candidates, self.target)
+            self.target = consumer_members.SERVER_ASSIGNORS[assignor](candidates, self.target)
             self.target_epoch = self.epoch
         target = self.target.get(member.member_id, frozenset())
         member.reconcile(self.target_epoch, target, owned, lambda slot: not self._is_held(slot))
@@ -190,7 +181,11 @@ class ConsumerGroup:
     def assignor(self) -> str:
         """Name of the assignor that most members request, or the default on a tie or if no member requests one."""
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
-        return max(votes, key=lambda name: (votes[name], name == DEFAULT_ASSIGNOR), default=DEFAULT_ASSIGNOR)
+        return max(
+            votes,
+            key=lambda name: (votes[name], name == consumer_members.DEFAULT_ASSIGNOR),
+            default=consumer_members.DEFAULT_ASSIGNOR,
+        )
 
     def _subscriptions(self) -> dict[tuple[frozenset[str], str], Mapping[UUID, int]]:
         """Return the topics of each distinct subscription, with their partition counts."""
@@ -220,12 +215,12 @@ class ConsumerGroup:
         settled = all(member.is_reconciled(self.target_epoch) for member in self.members.values())
         return "Stable" if settled else "Reconciling"
 
-    def is_waiting(self, member: ConsumerMember) -> bool:
+    def is_waiting(self, member: consumer_members.ConsumerMember) -> bool:
         """Return True if other members still own partitions of this member's target."""
         missing = self.target.get(member.member_id, frozenset()) - member.assigned.keys()
         return any(map(self._is_held, missing))
 
-    def _is_held(self, slot: Slot) -> bool:
+    def _is_held(self, slot: consumer_members.Slot) -> bool:
         """Return True if a member owns the partition or has not given it up yet."""
         return any(slot in each.assigned or slot in each.revoking for each in self.members.values())
 
@@ -273,13 +268,13 @@ class ConsumerGroup:
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
-    def heard_of(self, member: ConsumerMember, session_timeout_ms: int) -> None:
+    def heard_of(self, member: consumer_members.ConsumerMember, session_timeout_ms: int) -> None:
         """Restart the session of a member. The timer is not moved, because it checks the deadline when it fires."""
         member.deadline = self.clock.now() + session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self.clock.call_at(member.deadline, lambda: self._look_at_session(member))
 
-    def _look_at_session(self, member: ConsumerMember) -> None:
+    def _look_at_session(self, member: consumer_members.ConsumerMember) -> None:
         member.session_timer = None
         if self.members.get(member.member_id) is not member:
             return
@@ -288,9 +283,9 @@ class ConsumerGroup:
         else:
             self.remove(member)
 
-    def _watch_revocation(self, member: ConsumerMember) -> None:
+    def _watch_revocation(self, member: consumer_members.ConsumerMember) -> None:
         """Set a member's rebalance timer, which removes the member if it does not give up its partitions."""
-        if member.classic is not None or member.state is not MemberState.UNREVOKED:
+        if member.classic is not None or member.state is not consumer_members.MemberState.UNREVOKED:
             if member.rebalance_timer is not None:
                 member.rebalance_timer.cancel()
                 member.rebalance_timer = None
@@ -298,7 +293,7 @@ class ConsumerGroup:
             when = self.clock.now() + member.rebalance_timeout_ms / 1000
             member.rebalance_timer = self.clock.call_at(when, lambda: self.remove(member))
 
-    def remove(self, member: ConsumerMember) -> None:
+    def remove(self, member: consumer_members.ConsumerMember) -> None:
         """Remove a member that has left or timed out. The group gets a new epoch."""
         if self.members.get(member.member_id) is not member:
             return

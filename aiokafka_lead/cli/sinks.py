@@ -1,4 +1,4 @@
-"""Where the command line writes the records that it has read: standard output, or a Parquet or Arrow file."""
+"""Destinations of the records that the command line reads: standard output, or a Parquet or Arrow file."""
 
 from __future__ import annotations
 

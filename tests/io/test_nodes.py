@@ -258,4 +258,4 @@ async def test_a_bootstrap_server_may_be_removed_while_it_is_asked() -> None:
                 brokers.set_nodes({})
         (outcome,) = outcomes
         assert outcome.answer is None
-        assert "is not part of the cluster" in str(outcome.errors[-1])
+        assert "is not part of the cluster" in str(outcome.failures[-1])

@@ -102,7 +102,13 @@ WORK_S = 1.0
 """Maximum work of a task in seconds. The work of a micro-batch is its duration times its number of tasks."""
 
 SLOWER = 1.25
-"""If a micro-batch with fewer tasks takes this many times as long as with more tasks, the number is raised again."""
+"""If micro-batches with fewer tasks take this many times as long as with more tasks, the number is raised again."""
+
+SLOWER_IN_A_ROW = 2
+"""Number of slow micro-batches in a row that raise it. The first one without tasks is slow, because the driver connects.
+
+If it misses a trigger by a millisecond, its duration includes a whole further interval.
+"""
 
 TRY_AGAIN_S = 60.0
 """Seconds until fewer tasks are tried again. The time doubles after each failed attempt."""
@@ -133,6 +139,8 @@ class Pace:
         self._last: _Timed | None = None
         self._with_more: _Timed | None = None
         """Last micro-batch with more tasks, for comparison."""
+        self._slower = 0
+        """Number of the last micro-batches that were slower than `_with_more`."""
         self._tries_from = -math.inf
         self._pause_s = TRY_AGAIN_S
 
@@ -158,7 +166,9 @@ class Pace:
         self._running = None
         self._last = _Timed(tasks, offsets, now - began_at)
         more = self._with_more
-        if more is not None and tasks < more.tasks and self._last.seconds > SLOWER * more.seconds_for(offsets):
+        slower = more is not None and tasks < more.tasks and self._last.seconds > SLOWER * more.seconds_for(offsets)
+        self._slower = self._slower + 1 if slower else 0
+        if self._slower == SLOWER_IN_A_ROW:
             self._with_more = None
             self._tries_from = now + self._pause_s
             self._pause_s *= 2

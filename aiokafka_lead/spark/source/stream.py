@@ -105,9 +105,10 @@ SLOWER = 1.25
 """If micro-batches with fewer tasks take this many times as long as with more tasks, the number is raised again."""
 
 SLOWER_IN_A_ROW = 2
-"""Number of slow micro-batches in a row that raise it. The first one without tasks is slow, because the driver connects.
+"""Number of such micro-batches in a row that raise the number of tasks.
 
-If it misses a trigger by a millisecond, its duration includes a whole further interval.
+The driver connects in the first one without tasks. If this misses a trigger by a millisecond, the duration includes a
+whole further interval.
 """
 
 TRY_AGAIN_S = 60.0

@@ -224,11 +224,19 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
 BATCH_SIZE = 128 * 1024
 """Default of ``kafka.batch.size`` in bytes, larger than in a producer: all rows of a task are available at once."""
 
+LINGER_MS = 100
+"""Default of ``kafka.linger.ms``. It delays nothing, because a task flushes the producer after its last row.
+
+With many partitions, batches become larger.
+"""
+
 
 def producer_options(options: Mapping[str, str]) -> dict[str, Any]:
     """Return the keyword arguments for a producer, without ``bootstrap_servers``. Raises ValueError."""
     given = client_options(options, ProducerConfig)
     given.setdefault("batch_size", min(BATCH_SIZE, given.get("batch_size_max", BATCH_SIZE)))
+    if "delivery_timeout_ms" not in given:  # it must be longer than the linger time
+        given.setdefault("linger_ms", LINGER_MS)
     return given
 
 

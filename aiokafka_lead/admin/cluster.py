@@ -83,14 +83,17 @@ class FeatureUpdate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """A controller or broker that replicates the metadata log. Times are in milliseconds since the epoch."""
+    """A controller or broker that replicates the metadata log."""
 
     replica_id: int
     directory_id: UUID | None
     """Id of the log directory; None before Kafka 3.9."""
     log_end_offset: int
+    """Offset after the last record of the metadata log on this replica."""
     last_fetch_ms: int | None
+    """Time of the replica's last fetch, in milliseconds since 1970 by the leader's clock. None if unknown."""
     last_caught_up_ms: int | None
+    """Time at which the replica had last caught up with the leader, in the same unit. None if unknown."""
 
 
 class RaftVoterEndpoint(NamedTuple):

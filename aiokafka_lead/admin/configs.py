@@ -150,7 +150,7 @@ class ConfigCalls(AdminArea):
         names: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Return a dict from resource to a dict from name to `ConfigEntry`.
+        """Return the configurations of resources as nested dicts, by resource and then by name.
 
             topic = ConfigResource(ConfigResourceType.TOPIC, "events")
             found = await admin.describe_configs([topic], names=["retention.ms"])

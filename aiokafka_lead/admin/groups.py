@@ -213,7 +213,7 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ConsumerGroupDescription]:
-        """Return a dict from group id to the description of each consumer group, classic or KIP-848.
+        """Return the descriptions of consumer groups, classic or KIP-848, by group id.
 
             group = (await admin.describe_consumer_groups(["billing"]))["billing"]
             print(group.state, [member.assignment for member in group.members])
@@ -237,7 +237,7 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ClassicGroupDescription]:
-        """Return a dict from group id to the description of each group of the classic protocol.
+        """Return the descriptions of groups of the classic protocol by group id.
 
         Members may be any clients, such as Kafka Connect workers. Their metadata and assignments are bytes, because
         each protocol type has its own format. With ``include_authorized_operations``, a description includes the

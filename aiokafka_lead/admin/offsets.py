@@ -110,7 +110,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return a dict from partition to the offset that a group has committed.
+        """Return the committed offset of a group in each partition.
 
             committed = await admin.list_consumer_group_offsets("billing")
             print(committed[TopicPartition("events", 0)].offset)
@@ -197,7 +197,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
 
             await admin.reset_consumer_group_offsets("billing", to=timedelta(hours=1), topics=["events"], dry_run=True)
 
-        Returns a dict from partition to its committed offset before and after. ``to`` is the target:
+        Returns the committed offset of each partition before and after. ``to`` is the target:
 
         - A `datetime` with a time zone, or milliseconds since 1970: the first record at or after that time, or the end
           of the partition if there is none.

@@ -76,7 +76,7 @@ class StreamsNode:
 
     name: str
     kind: Literal["source", "processor", "sink", "unknown"]
-    """"unknown" if this client does not know the kind."""
+    """"unknown" for a kind that this client does not know."""
     source_topics: tuple[str, ...]
     sink_topic: str | None
     stores: tuple[str, ...]
@@ -141,7 +141,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         include_topology_description: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, StreamsGroupDescription]:
-        """Return a dict from group id to the description of each Kafka Streams group (KIP-1071, Kafka 4.1).
+        """Return the descriptions of Kafka Streams groups by group id (KIP-1071, Kafka 4.1).
 
         With ``include_authorized_operations``, a description includes the operations on the group that this user may
         perform. With ``include_topology_description``, it includes the application's topology with its nodes
@@ -172,7 +172,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
 
     async def delete_streams_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete Kafka Streams groups. This is `delete_consumer_groups` under Java's name."""
+        """Delete Kafka Streams groups. Java's name for `delete_consumer_groups`."""
         await self.delete_consumer_groups(group_ids, timeout_ms=timeout_ms)
 
     async def list_streams_group_offsets(
@@ -183,7 +183,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return committed offsets. This is `list_consumer_group_offsets` under Java's name."""
+        """Return the committed offsets of a group. Java's name for `list_consumer_group_offsets`."""
         return await self.list_consumer_group_offsets(
             group_id, partitions, require_stable=require_stable, timeout_ms=timeout_ms
         )
@@ -195,13 +195,13 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set committed offsets. This is `alter_consumer_group_offsets` under Java's name."""
+        """Set the committed offsets of a group. Java's name for `alter_consumer_group_offsets`."""
         await self.alter_consumer_group_offsets(group_id, offsets, timeout_ms=timeout_ms)
 
     async def delete_streams_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> None:
-        """Delete committed offsets. This is `delete_consumer_group_offsets` under Java's name."""
+        """Delete committed offsets of a group. Java's name for `delete_consumer_group_offsets`."""
         await self.delete_consumer_group_offsets(group_id, partitions, timeout_ms=timeout_ms)
 
 

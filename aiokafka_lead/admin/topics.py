@@ -179,7 +179,7 @@ class TopicCalls(AdminArea):
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
     ) -> dict[str, CreatedTopic]:
-        """Create topics, and return a dict from name to the created topic.
+        """Create topics, and return the created topics by name.
 
             await admin.create_topics([NewTopic("events", num_partitions=6, replication_factor=3)])
 
@@ -268,7 +268,7 @@ class TopicCalls(AdminArea):
     async def list_topics(
         self, *, include_internal: bool = False, timeout_ms: float | None = None
     ) -> dict[str, TopicListing]:
-        """Return a dict from name to each topic that this user may describe.
+        """Return the name and id of each topic that this user may describe, by name.
 
         Kafka's internal topics, such as ``__consumer_offsets``, are included only with ``include_internal``.
         """
@@ -284,7 +284,7 @@ class TopicCalls(AdminArea):
     async def describe_topics(
         self, topics: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Return a dict from name to topic, with its partitions, leaders and replicas (default: all topics).
+        """Return the partitions, leaders and replicas of topics, by topic name (default: all topics).
 
         Without ``topics``, the result contains all topics that this user may describe. Raises
         `UnknownTopicOrPartitionError` if a given topic does not exist, and `TopicAuthorizationFailedError` if this user

@@ -77,8 +77,7 @@ class TransactionDescription:
     start_time_ms: int | None
     """Time at which the transaction began, in milliseconds since 1970. None if there was none."""
     partitions: frozenset[TopicPartition]
-    """Partitions of the open transaction. While the transaction ends, the partitions whose marker is not yet written.
-    """
+    """Partitions of the open transaction. While it is being ended, only the partitions that still lack its marker."""
     coordinator_id: int
 
 
@@ -130,7 +129,7 @@ class TransactionCalls(AdminArea):
         transactional_id_pattern: str | None = None,
         timeout_ms: float | None = None,
     ) -> dict[str, TransactionListing]:
-        """Return a dict from each transactional id that matches all filters to its `TransactionListing` (KIP-664).
+        """Return the `TransactionListing` of each transactional id that matches all filters (KIP-664).
 
         Needs Kafka 3.0. A filter that is None matches all ids. ``longer_than_ms`` selects ids whose latest transaction
         began longer ago than this (KIP-994, Kafka 3.8). ``transactional_id_pattern`` is an RE2 regular expression that
@@ -149,7 +148,7 @@ class TransactionCalls(AdminArea):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """Return a dict from transactional id to its state, producer, timeout and partitions (KIP-664).
+        """Return the state, producer, timeout and partitions of each transactional id (KIP-664).
 
         Raises `TransactionalIdNotFoundError` if an id does not exist or has expired. The error's ``outcomes`` contain
         the descriptions of the other ids.
@@ -165,7 +164,7 @@ class TransactionCalls(AdminArea):
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Return a dict from partition to the producers that have written to it (KIP-664).
+        """Return the producers that have written to each partition (KIP-664).
 
         The information comes from the leader of each partition, or from its replica on ``broker_id``. Brokers forget a
         producer that has not written for ``producer.id.expiration.ms``.
@@ -221,7 +220,7 @@ class TransactionCalls(AdminArea):
     ) -> dict[str, FencedProducer]:
         """Fence the producers that use these transactional ids, and abort their open transactions.
 
-        Returns a dict from transactional id to its producer id and new epoch. The fenced producers then raise
+        Returns the producer id and the new epoch of each transactional id. The fenced producers then raise
         `ProducerFencedError`. Producers that start after this call are not fenced.
 
         Raises `TransactionalIdAuthorizationFailedError` if this user lacks permission. The producers of the other ids

@@ -174,7 +174,7 @@ class Sink(Protocol):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command ``consume`` to ``app``."""
     add(app, "consume", consume)
 
 

@@ -168,7 +168,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command ``doctor`` to ``app``."""
     add(app, "doctor", doctor)
 
 

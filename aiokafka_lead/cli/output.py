@@ -141,7 +141,7 @@ class Output:
             self.console.print(escape(visible(text)), soft_wrap=True)
 
     def marked(self, mark: str, style: str, text: str) -> None:
-        """Print a mark and a text. On a terminal, long texts are wrapped and indented."""
+        """Print a mark, such as ``ok``, and a text. On a terminal, long texts are wrapped and indented."""
         if self.console.is_terminal:
             row = Table.grid(Column(width=_MARK_WIDTH), Column(overflow="fold"))
             row.add_row(f"[{style}]{mark}[/]" if style else mark, escape(visible(text)))

@@ -141,7 +141,7 @@ def _of_field(field: Any, content: Any) -> Any:
 
 
 def message_of(text: str, kind: Any) -> Any:
-    """Parse a Protobuf message of this class from JSON. Raises `SchemaContentError` if the JSON does not match."""
+    """Parse JSON into a Protobuf message of class ``kind``. Raises `SchemaContentError` if the JSON does not match."""
     from google.protobuf.json_format import Parse, ParseError
 
     if text.lstrip()[:1] in ("[", '"') and kind.DESCRIPTOR.file.package != _WELL_KNOWN:

@@ -26,13 +26,13 @@ _OTHER_LINES = 9
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command ``top`` to ``app``."""
     add(app, "top", top)
 
 
 @dataclass
 class Look:
-    """Sample of the displayed data."""
+    """Data of one display, as requested from the brokers at time ``at``."""
 
     at: float
     cluster: ClusterDescription

@@ -69,7 +69,7 @@ class Instruments:
     def settled(
         self, client: TracedClient, topic: str, records: int, seconds: float, error: BaseException | None
     ) -> None:
-        """Record the end of a batch, which was acknowledged or has failed."""
+        """Record the time and the outcome of a batch: acknowledged, or failed with ``error``."""
         attributes = self._attributes("send", "send", client, topic, error)
         self._operation.record(seconds, attributes)
         self._sent.add(records, attributes)

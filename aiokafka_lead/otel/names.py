@@ -109,7 +109,7 @@ def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
 
 
 def record_exception(span: Span, error: BaseException) -> None:
-    """Add an exception event to a span, without the content of records that the messages of the errors may quote."""
+    """Add an exception event to a span. It omits the content of records that the error's message may quote."""
     if quotes_input(error):
         span.add_event("exception", {"exception.type": error_type(error), "exception.message": described(error)})
     else:

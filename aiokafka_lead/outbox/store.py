@@ -31,7 +31,7 @@ from .tables import Dialect, Outbox, dialect_of
 
 
 class Lease(NamedTuple):
-    """State of a shard."""
+    """Assignment of a shard to a relay, for a limited time."""
 
     shard: int
     owner: str | None

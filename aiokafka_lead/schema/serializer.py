@@ -139,7 +139,7 @@ class SchemaSerializer(Prepared, Generic[T]):
     - ``use_latest`` (False): write with the latest version of the subject instead.
     - ``normalize`` (False): ignore small differences in notation when the schema is looked up or registered.
     - ``ids_in`` ("content"): place of the schema's identification. "content" is an id before the bytes, and "headers" a
-      GUID in a header, which needs Confluent's registry from 8.0 on.
+      GUID in a header, which needs Confluent's registry 8.0 or later.
 
     The schema is looked up once. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
     """

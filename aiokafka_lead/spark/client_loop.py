@@ -1,4 +1,4 @@
-"""Event loop for Kafka clients in a separate thread, which Spark's synchronous callbacks use.
+"""Event loop in a separate thread, for the Kafka clients that Spark's synchronous callbacks use.
 
 Spark uses a Python process for many tasks. The loop keeps running between them, so clients keep their connections,
 refresh their metadata, and stop when they are idle.

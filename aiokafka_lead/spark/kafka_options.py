@@ -226,7 +226,10 @@ BATCH_SIZE = 128 * 1024
 
 
 def producer_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return the keyword arguments for a producer, without ``bootstrap_servers``. Raises ValueError."""
+    """Return the keyword arguments for a producer, without ``bootstrap_servers``.
+
+    Raises ValueError for a value of the wrong type.
+    """
     given = client_options(options, ProducerConfig)
     given.setdefault("batch_size", min(BATCH_SIZE, given.get("batch_size_max", BATCH_SIZE)))
     return given

@@ -191,7 +191,10 @@ class ClusterControls:
         self._partition(topic, partition).log.delete_before(_checks.OFFSET("before", before))
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
-        """Remove the records from ``offset`` on, like an unclean leader election. The leader then has a new epoch."""
+        """Remove the records at and after ``offset``, like an unclean leader election, and advance the leader epoch.
+
+        A batch that contains ``offset`` is removed as a whole, so the log may end earlier.
+        """
         self._state.truncate(self._partition(topic, partition), _checks.OFFSET("offset", offset))
 
     def forget_producers(self, topic: str, partition: int = 0) -> None:

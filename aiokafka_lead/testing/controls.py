@@ -83,7 +83,7 @@ class ShareControls(_Controls):
         self._call(expire)
 
     def deliveries(self, group_id: str, topic: str, partition: int = 0) -> list[ShareDelivery]:
-        """Return the delivery state of each record of a partition in a group, from the first unfinished record on."""
+        """Return the delivery states of a group's records in a partition, starting at the first unfinished record."""
         text("group_id", group_id)
         topic_name("topic", topic)
         integer(0)("partition", partition)
@@ -111,13 +111,13 @@ _LAST_EPOCH = 32_766
 
 
 class TransactionView(NamedTuple):
-    """A transactional id as seen by its coordinator. ``state`` is a name as in DescribeTransactions."""
+    """State of a transactional id at its coordinator. ``state`` is a name as in DescribeTransactions."""
 
     state: str
     producer_id: int
     epoch: int
     partitions: tuple[TopicPartition, ...]
-    """Partitions of the transaction whose marker is not yet written."""
+    """Partitions of the transaction that do not have its marker yet."""
     groups: tuple[str, ...]
     """Consumer groups whose offsets are part of the transaction."""
 
@@ -129,8 +129,8 @@ class TransactionControls(_Controls):
     def marker_delay_ms(self) -> float | None:
         """Time in milliseconds from the response to EndTxn until the markers are written (default: 0).
 
-        With None, they are written by `write_markers`. Until then, the next requests of the transactional id get
-        CONCURRENT_TRANSACTIONS, and the records of the transaction are beyond the last stable offset.
+        If it is None, only `write_markers` writes them. Until they are written, further requests of the transactional
+        id get CONCURRENT_TRANSACTIONS, and the records of the transaction are beyond the last stable offset.
         """
         return self._engine.transactions.marker_delay_ms
 
@@ -139,7 +139,7 @@ class TransactionControls(_Controls):
         self._engine.transactions.marker_delay_ms = optional(milliseconds())("marker_delay_ms", delay_ms)
 
     def write_markers(self) -> None:
-        """Write the markers of every transaction that is committed or aborted."""
+        """Write the markers of all transactions that have been committed or aborted but still lack them."""
         self._call(self._engine.transactions.write_markers)
 
     def time_out(self, transactional_id: str) -> bool:

@@ -17,10 +17,10 @@ from .request_log import PARTITION_FIELDS, RequestRecord, api_key_of, partitions
 T = TypeVar("T")
 
 HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-"""Response of a web server to a Kafka client, for ``garbage``."""
+"""Response of a web server to a Kafka client, for the argument ``garbage`` of `Faults.add`."""
 
 TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
-"""Response of a TLS listener to a plaintext client, for ``garbage``."""
+"""Response of a TLS listener to a plaintext client, for the argument ``garbage`` of `Faults.add`."""
 
 
 class Caller(Protocol):

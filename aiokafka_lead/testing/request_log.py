@@ -149,7 +149,7 @@ class RequestLog:
 
 
 def partitions_of(request: Request[Any], name_of: Callable[[UUID], str | None]) -> list[tuple[str | None, int | None]]:
-    """Return the topics in a request: each paired with None, and with each of its partitions in the request."""
+    """Return pairs of a topic and a partition in a request. Each topic is also paired with None."""
     found: list[tuple[str | None, int | None]] = []
     for topic in getattr(request, "topic_data", None) or getattr(request, "topics", None) or ():
         if isinstance(topic, str):
@@ -167,4 +167,4 @@ def _index_of(part: Any) -> int | None:
 
 
 PARTITION_FIELDS = ("index", "partition_index", "partition")
-"""Names of the partition's number in the schemas."""
+"""Names of the fields with a partition's number in the schemas of requests and responses."""

@@ -52,7 +52,7 @@ class Settled:
 
 
 class Doubts:
-    """Record of possible losses: when each partition was first missing or shorter, and the number of such answers."""
+    """Partitions in doubt: since when, and how often, brokers have reported each as missing or shorter than before."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
@@ -162,7 +162,10 @@ class StreamDriver:
             time.sleep(ASK_AGAIN_S)
 
     def check_lacking(self, known: Progress) -> None:
-        """Raise `CheckpointError` if any of these partitions, which a later offset in the checkpoint lacks, exists."""
+        """Raise `CheckpointError` if any of these partitions exists.
+
+        A later offset in the checkpoint lacks them, so they must have been deleted.
+        """
         if present := self._loop.run(self._view.present, known):
             raise CheckpointError(present)
 

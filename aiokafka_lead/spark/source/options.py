@@ -237,8 +237,8 @@ class SourceOptions:
     max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: float = 0
-    """Maximum time that a micro-batch waits for ``min_offsets_per_trigger``. Like the three options above, it is for
-    streaming queries."""
+    """Maximum time that a micro-batch waits for ``min_offsets_per_trigger``. Batch queries ignore this option and the
+    three options above."""
     fail_on_data_loss: bool
     commit_group_id: str | None
     """Consumer group under which a streaming query commits its offsets, so that tools can show its lag."""

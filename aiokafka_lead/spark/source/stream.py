@@ -102,7 +102,7 @@ WORK_S = 1.0
 """Maximum work of a task in seconds. The work of a micro-batch is its duration times its number of tasks."""
 
 SLOWER = 1.25
-"""If a micro-batch with fewer tasks takes this many times as long as with more tasks, the number is raised again."""
+"""Ratio of a micro-batch's duration, with fewer and with more tasks, above which it gets more tasks again."""
 
 TRY_AGAIN_S = 60.0
 """Seconds until fewer tasks are tried again. The time doubles after each failed attempt."""

@@ -47,7 +47,7 @@ def figures(metrics: type) -> dict[str, Figure]:
 
 
 def counter(prometheus: str = "", java: str = "") -> Any:
-    """Declare a field with a number that never decreases."""
+    """Declare a field with a number that never decreases. The arguments are its names in `Figure`."""
     return field(default=0, metadata={"figure": Figure("counter", prometheus, java, None)})
 
 

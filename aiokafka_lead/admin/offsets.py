@@ -75,7 +75,7 @@ _BY = integer(-INT64_MAX, INT64_MAX)
 
 
 def reset_to(name: str, value: Any) -> ResetTo:
-    """Check the target of a reset."""
+    """Check and return the target of a reset. ``name`` is the name of the argument in errors."""
     match value:
         case datetime():
             if value.tzinfo is None:
@@ -433,5 +433,5 @@ def _moment(to: datetime | timedelta | int) -> int:
 
 
 def _milliseconds_of(moment: datetime) -> int:
-    """Return the first whole millisecond since 1970 at or after a time, which has a time zone, exactly."""
+    """Return the first whole millisecond since 1970 at or after a time with a time zone, without rounding errors."""
     return -((_EPOCH - moment) // timedelta(milliseconds=1))

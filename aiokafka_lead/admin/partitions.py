@@ -96,7 +96,7 @@ class PartitionCalls(AdminArea):
         election_type: ElectionType = ElectionType.PREFERRED,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, bool]:
-        """Elect leaders for these partitions (default: all partitions).
+        """Elect leaders for these partitions (default: all partitions), by default the preferred leaders.
 
         Returns for each partition True if a new leader was elected, or False if the partition already had the right
         leader. Without ``partitions``, the result omits the partitions that needed no election.

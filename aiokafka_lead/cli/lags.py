@@ -18,7 +18,7 @@ _AT_ONCE = 32
 """Maximum number of groups whose offsets are requested at the same time."""
 
 OTHER_GROUPS = ""
-"""Key, instead of a group id, for the error of brokers that did not answer, so that their groups are unknown."""
+"""Key for the error of brokers that did not answer, because the ids of their groups are unknown."""
 
 
 @dataclass(frozen=True, slots=True)

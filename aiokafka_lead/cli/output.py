@@ -83,7 +83,7 @@ class Output:
         return self.console.height if self.console.is_terminal else None
 
     async def drain(self) -> None:
-        """Write all buffered output, messages first, and wait until it is written. Raises as `Stdout.drain` does."""
+        """Write all buffered output, messages first, and wait for the writes. Raises the errors of `Stdout.drain`."""
         await self.stderr.drain()
         try:
             await self.stdout.drain()
@@ -105,7 +105,7 @@ class Output:
             tasks.cancel_scope.cancel()
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
-        """Print a table with these columns, or a JSON array of the whole rows.
+        """Print rows as a table with these columns, or as a JSON array with all their members.
 
         If there are no rows, a table is replaced with the message ``empty`` on stderr.
         """
@@ -186,7 +186,7 @@ class Output:
             self.console.print(live.get_renderable())
 
     def progress(self, *, wanted: bool) -> AbstractContextManager[Progress | None]:
-        """Return a progress bar on stderr; None in place of the bar if it is not wanted or stderr is not a terminal."""
+        """Return a context with a progress bar on stderr, or with None if not wanted or stderr is not a terminal."""
         if not wanted or not self.notes.is_terminal:
             return nullcontext()
         return Progress(

@@ -191,7 +191,7 @@ class Stdout:
 
 
 class Stderr:
-    """Standard error, written without waiting for the reader. It ignores errors, which it could not report anywhere.
+    """Standard error, written without waiting for the reader. Errors are ignored, because no output is left for them.
 
     It has the methods of a text stream that Rich and `logging` need.
     """

@@ -343,7 +343,7 @@ class Consumer(ConsumerBase[K, V]):
         exactly_once: Producer[Any, Any] | TransactionPipeline[Any, Any] | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
-        """Call a handler with every record, many concurrently, until the consumer is stopped.
+        """Call a handler with every record, several calls at a time, until the consumer is stopped.
 
             async def handle(record): ...
 

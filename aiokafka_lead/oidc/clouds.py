@@ -214,7 +214,10 @@ def _end_of(given: Any) -> float | None:
 
 
 def signed(region: str, keys: AwsCredentials, now: float, life_s: int = MSK_LIFE_S) -> str:
-    """Return a token: a presigned URL, in base64 without padding."""
+    """Return a token: a presigned URL, in base64 without padding.
+
+    ``now`` is in seconds since 1970. ``life_s`` is the time until the token expires.
+    """
     host = f"kafka.{region}.amazonaws.com"
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     scope = f"{stamp[:8]}/{region}/{_SERVICE}/aws4_request"

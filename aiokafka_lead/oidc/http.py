@@ -57,7 +57,7 @@ class Basic(NamedTuple):
 
 
 def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
-    """Return the URL if secrets may be sent to it.
+    """Return the URL of the argument ``name`` if secrets may be sent to it.
 
     Otherwise raises `ConfigError`, whose text contains no secrets.
     """
@@ -125,7 +125,7 @@ class Endpoint:
 
 
 class Exchange:
-    """Sender of requests, which reads responses up to a maximum size.
+    """Sender of requests, with a maximum size for responses.
 
     If the host name has several addresses, and one refuses the connection, does not respond, or does not speak HTTP,
     the next address is tried.
@@ -138,9 +138,10 @@ class Exchange:
         self._addresses: dict[tuple[str, int], Addresses[str]] = {}
 
     def send(self, make: Callable[[], urllib.request.Request], timeout_s: float) -> Answer | str:
-        """Return the response, or the text of an error.
+        """Send the request that ``make`` creates, and return the response, or the text of an error.
 
-        It raises no exception, because the frames of a traceback would contain secrets.
+        ``make`` is called for each address that is tried. The call raises no exception, because the frames of a
+        traceback would contain secrets.
         """
         dialling = _Dialling(self._addresses, timeout_s)
         while True:

@@ -65,7 +65,7 @@ class Processes:
         self.client = client
 
     def is_off(self, context: Context) -> bool:
-        """Return True if operations that begin in this context are not recorded, as far as is known."""
+        """Return True if operations that begin in this context are certain not to be recorded."""
         return not self.kit.on or self.kit.rules.drops(get_current_span(context)) or is_suppressed(context)
 
     def process(self, record: Record) -> Process | None:
@@ -151,7 +151,7 @@ class Processes:
             end(process.span)
 
     def retry(self, process: Process, error: BaseException, attempts: int) -> None:
-        """Record a failed attempt that will be repeated."""
+        """Add an event for a failed attempt that will be repeated. ``attempts`` is the number of attempts so far."""
         if process.span is not None:
             record_exception(process.span, error)
             process.span.add_event("retry", {"attempts": attempts, "exception.message": reason_of(error)})
@@ -336,7 +336,7 @@ class Reads(Processes):
         self._settled("commit", topic, partition, (Attribute.OFFSET, one), context, began, error)
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """Record a request with acknowledgements for these numbers of records."""
+        """Record a request with acknowledgements: ``counts`` is the number of records by partition."""
         # Called by a connection, whose current context is the context in which the connection was created.
         context = Context()
         topic, partition = place_of(list(counts))

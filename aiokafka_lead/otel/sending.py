@@ -100,10 +100,10 @@ class Carried:
         return headers
 
     def taken(self, delivery: Any) -> None:
-        """Do nothing, because a send that is not sampled has no span."""
+        """Ignore the delivery, because a send that is not sampled has no span."""
 
     def failed(self, error: BaseException) -> None:
-        """Do nothing, because a send that is not sampled has no span."""
+        """Ignore the error, because a send that is not sampled has no span."""
 
 
 class Sending(Carried):

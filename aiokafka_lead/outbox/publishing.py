@@ -105,7 +105,7 @@ class ShardProducer:
         """Return the names of published batches, which are the metadata of the shard's committed offsets.
 
         The set is empty without a ``transactional_id``. Otherwise, it includes the last batch of any earlier
-        producer of the shard. This producer has fenced all earlier producers, so none of them can commit later.
+        producer of the shard. All earlier producers have been fenced, so they can no longer commit.
         """
         group = self._transactional_id
         if group is None:

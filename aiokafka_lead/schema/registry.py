@@ -56,8 +56,8 @@ def registered_of(
 ) -> RegisteredSchema:
     """Return the schema in a response of the registry.
 
-    The keyword arguments and ``sent``, the schema in the request, replace fields that the response lacks. Raises
-    `InvalidSchemaError` for an unknown type of schema, and `SchemaRegistryError` if the response is invalid.
+    The keyword arguments and ``sent``, the schema in the request, take precedence over the fields of the response.
+    Raises `InvalidSchemaError` for an unknown type of schema, and `SchemaRegistryError` if the response is invalid.
     """
     if not isinstance(content, dict):
         raise SchemaRegistryError(f"the registry's answer is not a schema: {content!r:.200}")

@@ -77,7 +77,7 @@ class Writer(Protocol):
 
     @property
     def indexes(self) -> bytes:
-        """Bytes after the identification of the schema: with Protobuf, the path to the message type."""
+        """Bytes after the schema's id: the path to the message type in Protobuf, empty in other formats."""
         ...
 
 

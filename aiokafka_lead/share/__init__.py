@@ -260,7 +260,7 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def run(
         self, handler: Callable[..., Awaitable[object]] | Handlers, **options: Unpack[ShareRunOptions]
     ) -> None:
-        """Call a handler with every record, many concurrently, until the consumer is stopped.
+        """Call a handler with every record, several calls at a time, until the consumer is stopped.
 
             async def handle(record): ...
 

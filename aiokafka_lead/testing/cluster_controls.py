@@ -57,7 +57,7 @@ class ClusterControls:
 
     @property
     def max_versions(self) -> dict[str | int | type[Request[Any]], int]:
-        """Highest versions of APIs. May be changed at any time; a change applies to later connections."""
+        """Highest version of each limited API. May be changed at any time; a change applies to later connections."""
         return self._engine.apis.max_versions
 
     @max_versions.setter
@@ -104,9 +104,9 @@ class ClusterControls:
         count: int = 1,
         timeout_ms: float = 10_000,
     ) -> None:
-        """Wait until a number of requests of an API have arrived at a broker (default: at any broker).
+        """Wait until ``count`` requests of an API have arrived at a broker (default: at any broker).
 
-        Raises TimeoutError if they do not arrive in time.
+        Earlier requests count, too. Raises TimeoutError if they do not arrive within ``timeout_ms``.
         """
         await self.requests.wait_for(api, broker=broker, count=count, timeout_ms=timeout_ms)
 

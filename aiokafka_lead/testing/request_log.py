@@ -122,7 +122,7 @@ class RequestLog:
     ) -> None:
         """Wait until ``count`` requests have arrived since the start or `clear`.
 
-        Raises TimeoutError if they do not arrive in time.
+        By default, all APIs and all brokers count. Raises TimeoutError if they do not arrive within ``timeout_ms``.
         """
         integer(0)("count", count)
         milliseconds()("timeout_ms", timeout_ms)

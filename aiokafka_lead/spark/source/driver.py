@@ -140,7 +140,7 @@ class StreamDriver:
         self._mentioned_at = -MENTION_EVERY_S
 
     def start(self) -> Progress:
-        """Return the start of a query without a checkpoint."""
+        """Return the offsets at which a query without a checkpoint starts."""
         return self._loop.run(self._view.at, self._parsed.starting, starting=True)
 
     def ends(self, known: Progress, *, certain: bool) -> Progress:

@@ -104,7 +104,7 @@ class RangeReader:
                 await self._doubt(topic)
 
     async def end(self) -> None:
-        """Remove the consumer's assignment, so that another task can use it."""
+        """Remove the consumer's assignment, so that another task can use the consumer."""
         self._consumer.unsubscribe()
 
     async def chunk(self) -> list[Piece] | None:

@@ -137,7 +137,7 @@ class Pace:
         self._pause_s = TRY_AGAIN_S
 
     def tasks_for(self, offsets: int, now: float) -> int | None:
-        """Return the number of tasks that is enough for a micro-batch, or None if it is unknown."""
+        """Return how many tasks suffice for a micro-batch, or None if unknown. ``now`` is monotonic, in seconds."""
         if self._last is None or now < self._tries_from:
             return None
         enough = math.ceil(self._last.seconds_for(offsets) * self._last.tasks / WORK_S)

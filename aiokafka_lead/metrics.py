@@ -200,11 +200,11 @@ class ProducerMetrics(Frozen):
     leader_moves: int = counter("leader_moves")
     """Refusals by a former leader that were followed by an acknowledgement from the new leader."""
     leader_move_ms_total: float = counter()
-    """Total time in milliseconds from such a refusal (see ``leader_moves``) to the acknowledgement."""
+    """Total duration of the ``leader_moves`` in milliseconds, each from the refusal to the acknowledgement."""
     leader_move_ms_max: float = counter()
-    """The longest time from such a refusal to the acknowledgement, in milliseconds."""
+    """Duration of the longest leader move in milliseconds (see ``leader_move_ms_total``)."""
     leader_move_ms_last: float = counter()
-    """The latest time from such a refusal to the acknowledgement, in milliseconds."""
+    """Duration of the latest leader move in milliseconds (see ``leader_move_ms_total``)."""
     buffer_waits: int = counter("buffer_waits")
     """Calls of ``send`` that had to wait for ``buffer_memory``."""
     buffer_used_bytes: int = gauge("buffer_used_bytes")
@@ -284,12 +284,12 @@ class ConsumerMetrics(Frozen):
     leader_moves: int = counter("leader_moves")
     """Refusals by a former leader, and lost connections, that were followed by a response from another broker."""
     leader_move_ms_total: float = counter()
-    """Total time in milliseconds from such a refusal (see ``leader_moves``) to the request that another broker
-    answered. That broker's wait for records is not included."""
+    """Total duration of the ``leader_moves`` in milliseconds, each from the refusal or lost connection to the request
+    that another broker answered. That broker's wait for records is not included."""
     leader_move_ms_max: float = counter()
-    """The longest time from such a refusal to that request, in milliseconds."""
+    """Duration of the longest leader move in milliseconds (see ``leader_move_ms_total``)."""
     leader_move_ms_last: float = counter()
-    """The latest time from such a refusal to that request, in milliseconds."""
+    """Duration of the latest leader move in milliseconds (see ``leader_move_ms_total``)."""
     session_resets: int = counter()
     """Fetch sessions that a broker no longer had (KIP-227)."""
     follower_redirects: int = counter()
@@ -360,12 +360,12 @@ class ShareConsumerMetrics(Frozen):
     leader_moves: int = counter("leader_moves")
     """Refusals by a former leader, and lost connections, that were followed by a response from another broker."""
     leader_move_ms_total: float = counter()
-    """Total time in milliseconds from such a refusal (see ``leader_moves``) to the request that another broker
-    answered. That broker's wait for records is not included."""
+    """Total duration of the ``leader_moves`` in milliseconds, each from the refusal or lost connection to the request
+    that another broker answered. That broker's wait for records is not included."""
     leader_move_ms_max: float = counter()
-    """The longest time from such a refusal to that request, in milliseconds."""
+    """Duration of the longest leader move in milliseconds (see ``leader_move_ms_total``)."""
     leader_move_ms_last: float = counter()
-    """The latest time from such a refusal to that request, in milliseconds."""
+    """Duration of the latest leader move in milliseconds (see ``leader_move_ms_total``)."""
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.share.fetch.manager.fetch.latency")
     """Time from a fetch request to its response, including the broker's wait for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")

@@ -27,7 +27,7 @@ _CHUNKS = 4
 
 
 async def lines(longest: int) -> AsyncIterator[list[bytes]]:
-    r"""Yield lists of lines as soon as they are available, without their ``\n``, which the last line may lack.
+    r"""Yield lists of lines as soon as they are available, without ``\n``. The last line need not end with ``\n``.
 
     Raises `Failed` if standard input cannot be read, or as soon as a line exceeds ``longest`` bytes.
     """

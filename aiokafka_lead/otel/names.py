@@ -206,7 +206,7 @@ def may_be_sampled(header: bytes) -> bool:
 
 
 def with_carried(headers: Headers, carried: Headers) -> Headers:
-    """Return the headers with the headers of a context added. The latter replace headers of the same names."""
+    """Return the headers with a context's headers added. These replace headers with the same names."""
     if not headers:
         return carried
     names = {name for name, _ in carried}

@@ -111,7 +111,7 @@ SPECIFICATIONS: Any = importlib.import_module("jsonschema_specifications").REGIS
 
 
 def _formats() -> FormatChecker:
-    """Return a checker of the formats that all libraries define equally. Times may lack a time zone, as in pydantic."""
+    """Return a checker of the formats that all libraries define equally. Times need no time zone, as in pydantic."""
     checker = FormatChecker(("date", "ipv4", "ipv6", "uuid"))
 
     def is_date_time(value: object) -> bool:

@@ -134,7 +134,7 @@ class SchemaSerializer(Prepared, Generic[T]):
     - ``subject`` ("topic"): strategy for the subject's name. "topic" gives for example ``orders-value``, "record" the
       full name of the schema, and "topic-record" both. A function takes the topic, ``is_key`` and the name of the
       schema or None, and returns the subject.
-    - ``auto_register`` (False): register the schema if the subject lacks it. Otherwise a missing schema raises
+    - ``auto_register`` (False): register the schema if the subject does not have it. Otherwise a missing schema raises
       `SchemaNotFoundError`.
     - ``use_latest`` (False): write with the latest version of the subject instead.
     - ``normalize`` (False): ignore small differences in notation when the schema is looked up or registered.
@@ -195,8 +195,8 @@ class SchemaSerializer(Prepared, Generic[T]):
         """Look up or register the schema for the values of a topic, or with ``is_key`` for its keys.
 
         `Producer.send_nowait` needs this once before the first call, because it cannot wait for the registry. Raises
-        `SchemaNotFoundError` if the subject lacks the schema and ``auto_register`` is False, `IncompatibleSchemaError`
-        if it cannot be registered, and the other errors of `SchemaRegistry.schema`.
+        `SchemaNotFoundError` if the subject does not have the schema and ``auto_register`` is False,
+        `IncompatibleSchemaError` if it cannot be registered, and the other errors of `SchemaRegistry.schema`.
         """
         waiting = self.prepare((), (), topic, is_key)
         if waiting is not None:

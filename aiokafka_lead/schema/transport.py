@@ -27,7 +27,7 @@ from ..oidc.http import Basic, Exchange, json_of, may_pass
 from .options import RegistryConfig
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-"""Maximum size of an answer in bytes, more than any schema that a registry accepts."""
+"""Maximum size of a response in bytes, more than any schema that a registry accepts."""
 
 AT_ONCE = 8
 """Maximum number of simultaneous requests."""
@@ -93,9 +93,9 @@ class Transport:
         """Threads for the calls of each event loop."""
 
     async def ask(self, query: Query) -> Any:
-        """Send a request, and return the parsed JSON of the answer.
+        """Send a request, and return the parsed JSON of the response.
 
-        Temporary failures are retried, at the next node. Raises the `SchemaRegistryError` for an error in the answer,
+        Temporary failures are retried, at the next node. Raises a `SchemaRegistryError` for an error response,
         or `SchemaRegistryUnavailableError` if no node answers within ``timeout_ms``.
         """
         deadline = time.monotonic() + self._config.timeout_ms / 1000

@@ -70,7 +70,7 @@ class SchemaRule:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """Schema as a registry returns it. Fields that the registry's answer lacks are None."""
+    """Schema as a registry returns it. Fields that are missing from its response are None."""
 
     schema: Schema
     id: int | None = None

@@ -307,7 +307,7 @@ def _number(kind: Callable[[str], float]) -> Callable[[str, str], float]:
 
 
 def truth(name: str, text: str) -> bool:
-    """Parse ``true`` or ``false``, in upper or lower case as in Scala. Raises ValueError for other texts."""
+    """Parse ``true`` or ``false``, in upper or lower case as in Scala. Raises ValueError for other text."""
     word = text.lower()
     if word not in ("true", "false"):
         raise ValueError(f"option '{name}' must be true or false, not '{text}'")

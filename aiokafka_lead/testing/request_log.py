@@ -37,7 +37,7 @@ class RequestRecord:
 
     - ``time``: `time.monotonic` when processing began.
     - ``answered``: `time.monotonic` of the response, or None before it.
-    - ``request``: the decoded request. For Produce, it lacks the bytes of records.
+    - ``request``: the decoded request. For Produce, it does not contain the records.
     - ``connection``: the number of the connection in the cluster.
     - ``user``: the client's SASL identity, or else the subject of its certificate (``"CN=alice,O=example"``).
     """

@@ -34,7 +34,7 @@ from .progress import Progress, report
 from .ranges import OffsetRange
 
 CONFIRMATIONS = 2
-"""Number of additional answers that must confirm a changed topic id."""
+"""Number of additional responses that must confirm a changed topic id."""
 
 MENTION_EVERY_S = 60.0
 

@@ -36,7 +36,7 @@ _log = logging.getLogger("aiokafka_lead.spark")
 
 
 ANSWERS = 3
-"""Minimum number of answers that must confirm a loss."""
+"""Minimum number of responses that must confirm a loss."""
 
 
 class Settled:
@@ -57,7 +57,7 @@ class Doubts:
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._doubted: dict[TopicPartition, tuple[float, int]] = {}
-        """For each partition in doubt, the monotonic time of the first answer about it, and the number of answers."""
+        """For each partition in doubt, the monotonic time of the first such response, and the number of them."""
         self.gone: set[TopicPartition] = set()
         """Partitions that were reported as lost. They keep their offsets, because they might come back."""
 
@@ -70,7 +70,7 @@ class Doubts:
         unread: Collection[TopicPartition] = (),
         refusals: Mapping[str, object] = MappingProxyType({}),
     ) -> Settled:
-        """Compare the end offsets in the last answers (``found``) with the known offsets.
+        """Compare the end offsets in the last responses (``found``) with the known offsets.
 
         ``now`` is the monotonic time in seconds. ``unread`` are partitions that the options no longer select.
         ``refusals`` are brokers' errors about missing topics. If a topic id in ``found`` has changed, this must already
@@ -164,7 +164,7 @@ class StreamDriver:
     def check_lacking(self, known: Progress) -> None:
         """Raise `CheckpointError` if any of these partitions exists.
 
-        A later offset in the checkpoint lacks them, so they must have been deleted.
+        They are missing from a later offset in the checkpoint, so they should have been deleted.
         """
         if present := self._loop.run(self._view.present, known):
             raise CheckpointError(present)

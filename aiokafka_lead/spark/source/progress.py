@@ -23,7 +23,7 @@ class DataLossError(RuntimeError):
 
 
 class CheckpointError(RuntimeError):
-    """The checkpoint lacks an existing partition, because another connector trusted a single wrong answer."""
+    """The checkpoint omits an existing partition, because another connector trusted a single wrong response."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         super().__init__(
@@ -111,7 +111,7 @@ class Progress:
         return later.offsets.keys() - self.known_to(later).keys()
 
     def lacking_in(self, later: Progress) -> Progress | None:
-        """Return a copy with only the partitions that ``later`` lacks, or None. Recreated topics do not count."""
+        """Return a copy with only the partitions missing from ``later``, or None. Recreated topics do not count."""
         known = self.known_to(later)
         lacking = {tp: known[tp] for tp in known.keys() - later.offsets.keys()}
         return Progress(lacking, self.topic_ids) if lacking else None
@@ -132,7 +132,8 @@ def between(
 ) -> tuple[list[OffsetRange], list[str]]:
     """Return the ranges of offsets from ``start`` to ``end``, and descriptions of losses.
 
-    ``earliest`` contains the beginning offsets of partitions that ``start`` lacks, or whose topic was recreated.
+    ``earliest`` contains the beginning offsets of partitions that are missing from ``start``, or whose topic was
+    recreated.
     """
     recreated = start.recreated(end)
     losses = [recreation(topic) for topic in sorted(recreated)]

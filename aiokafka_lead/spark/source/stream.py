@@ -49,7 +49,7 @@ def capped(
     """Return lower end offsets, so that a micro-batch has at most ``limit`` offsets.
 
     Each partition's share is in proportion to its available offsets, and at least one offset. If ``limit`` is too small
-    for that, partitions take turns. A partition that ``starts`` lacks keeps its end.
+    for that, partitions take turns. A partition that is not in ``starts`` keeps its end.
     """
     sizes = {tp: end - starts[tp] for tp, end in sorted(ends.items()) if tp in starts and end > starts[tp]}
     total = sum(sizes.values())

@@ -25,7 +25,7 @@ MAX_ABSENT = 1000
 
 
 class Cache(Generic[K, V]):
-    """Cache of responses by key. Concurrent calls share a request, and cancelling a call does not cancel the request."""
+    """Cache of responses by key. Concurrent calls share a request, which continues if a call is cancelled."""
 
     def __init__(self, fetch: Callable[[K], Awaitable[V]], *, absent_s: float, kept_s: float = math.inf) -> None:
         """Create a cache that keeps responses for ``kept_s`` seconds, and permanent errors for ``absent_s`` seconds."""
@@ -55,9 +55,9 @@ class Cache(Generic[K, V]):
     async def known(self, key: K, within_s: float) -> tuple[V, float]:
         """Return the response, and its expiry in monotonic seconds.
 
-        If an expired response is cached, waits at most ``within_s`` seconds for a new one. If none arrives in time or the
-        registry fails, returns the expired response, valid for another `AGAIN_S` seconds. Without a cached response, raises
-        the errors of the request.
+        If an expired response is cached, waits at most ``within_s`` seconds for a new one. If none arrives in time or
+        the registry fails, returns the expired response, valid for another `AGAIN_S` seconds. Without a cached
+        response, raises the errors of the request.
         """
         known = self._found.get(key)
         try:

@@ -13,7 +13,10 @@ __all__ = ["ClientHealth", "ConsumerHealth", "ConsumerLag", "ProducerHealth", "T
 
 
 class ProducerHealth(Frozen):
-    """Snapshot of a producer's state. Times are in milliseconds, and None before the first such event."""
+    """Snapshot of a producer's state.
+
+    Times are in milliseconds. The time since an event is None before the first such event.
+    """
 
     problems: tuple[str, ...]
     """Reasons why the producer is unhealthy, as text."""
@@ -82,7 +85,10 @@ class ConsumerLag(Frozen):
 
 
 class ConsumerHealth(Frozen):
-    """Snapshot of a consumer's state. Times are in milliseconds, and None before the first such event."""
+    """Snapshot of a consumer's state.
+
+    Times are in milliseconds. The time since an event is None before the first such event.
+    """
 
     problems: tuple[str, ...]
     """Reasons why the consumer is unhealthy, as text."""

@@ -94,7 +94,7 @@ class Instruments:
         self._process.record(seconds, self._attributes("process", "process", client, topic, error))
 
     def reading(self, client: TracedClient) -> None:
-        """Add a started consumer."""
+        """Add a started consumer. Its counts are read when metrics are collected."""
         self._reading.append(client)
 
     def stopped(self, client: TracedClient) -> None:

@@ -251,7 +251,7 @@ class Run:
         self._end(_key(record), error)
 
     def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """End the spans of records that wait for a retry, in these partitions or, at the end of the run, in all."""
+        """End the spans of records that wait for a retry, in these partitions (default: in all partitions)."""
         for key, process in list(self._open.items()):
             if partitions is None or key[:2] in partitions:
                 self._end(key, process.error)
@@ -304,15 +304,15 @@ class Reads(Processes):
     # --- ways to read ------------------------------------------------------------------------------------------------
 
     def records(self) -> RecordLoop:
-        """Begin a loop over records."""
+        """Return the tracing of a loop over records."""
         return RecordsLoop(self)
 
     def batches(self) -> BatchLoop:
-        """Begin a loop over batches."""
+        """Return the tracing of a loop over batches."""
         return BatchesLoop(self)
 
     def run(self) -> RunTracing:
-        """Begin `Consumer.run` or `ShareConsumer.run`."""
+        """Return the tracing of a call of `Consumer.run` or `ShareConsumer.run`."""
         return Run(self)
 
     def stopped(self) -> None:

@@ -243,7 +243,7 @@ class ClusterControls:
         return list(self._partition(topic, partition).isr)
 
     def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
-        """Set the in-sync replicas of a partition. The leader must be one of them."""
+        """Set the in-sync replicas of a partition, as ids of brokers. The leader must be one of them."""
         target = self._partition(topic, partition)
         isr = _checks.BROKERS("isr", isr)
         if target.leader_id not in isr or not set(isr) <= set(target.replicas):
@@ -286,13 +286,14 @@ class ClusterControls:
         return self._state.nodes[number]
 
     def coordinator(self, group_id: str) -> int:
-        """Return the id of the broker that coordinates a consumer group."""
+        """Return the id of the broker that coordinates a group, or -1 if no broker is running."""
         return self._state.coordinators.of(0, text("group_id", group_id))
 
     def move_coordinator(self, group_id: str, to: int | None = None) -> int:
         """Move a group to another coordinator and return that broker's id.
 
-        ``to`` is the id of a broker (default: the next broker). All groups in the same slot also move.
+        ``to`` is the id of a broker (default: the next broker). The move includes all groups that Kafka would store in
+        the same partition of ``__consumer_offsets``.
         """
         text("group_id", group_id)
         if to is not None:

@@ -73,7 +73,7 @@ class ShareControls(_Controls):
         self._call(change)
 
     def expire_locks(self, group_id: str) -> None:
-        """Release all records that members of a group hold, as if their locks had expired."""
+        """Release all records that the members of a group hold, as if the locks had expired."""
         text("group_id", group_id)
 
         def expire() -> None:
@@ -186,14 +186,15 @@ class TransactionControls(_Controls):
         return TransactionView(txn.state.value, txn.producer_id, txn.epoch, partitions, tuple(txn.groups))
 
     def coordinator(self, transactional_id: str) -> int:
-        """Return the id of the broker that coordinates a transactional id."""
+        """Return the id of the broker that coordinates a transactional id, or -1 if no broker is running."""
         text("transactional_id", transactional_id)
         return self._call(lambda: self._engine.state.coordinators.of(TRANSACTION, transactional_id))
 
     def move_coordinator(self, transactional_id: str, to: int | None = None) -> int:
         """Move a transactional id to another coordinator and return that broker's id.
 
-        ``to`` is the id of a broker (default: the next broker). All transactional ids in the same slot also move.
+        ``to`` is the id of a broker (default: the next broker). The move includes all transactional ids that Kafka
+        would store in the same partition of ``__transaction_state``.
         """
         text("transactional_id", transactional_id)
         if to is not None and integer(0)("to", to) not in self._engine.state.nodes:

@@ -78,6 +78,7 @@ class FeatureUpdate(NamedTuple):
     """The new level of a feature. Level 0 disables the feature."""
 
     max_version_level: int
+    """Level that all brokers use after the update."""
     upgrade_type: FeatureUpgradeType = FeatureUpgradeType.UPGRADE
 
 
@@ -111,6 +112,7 @@ class QuorumDescription:
     leader_id: int
     leader_epoch: int
     high_watermark: int
+    """Offset up to which the metadata log is committed."""
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
     nodes: Mapping[int, tuple[RaftVoterEndpoint, ...]]

@@ -80,7 +80,9 @@ class ConfigEntry:
     value: str | None
     source: ConfigSource
     read_only: bool
+    """True if the value can only be changed in the configuration file of a broker, followed by a restart."""
     is_sensitive: bool
+    """True for a secret, whose value brokers never return."""
 
     @property
     def is_default(self) -> bool:

@@ -131,13 +131,15 @@ class ConsumerGroupDescription:
     type: GroupType
     state: GroupState
     partition_assignor: str
+    """Name of the assignor."""
     members: tuple[ConsumerMemberDescription, ...]
     coordinator_id: int
     is_simple: bool = False
     """True if the group has never had members and only stores offsets, for consumers that use `Consumer.assign`."""
     group_epoch: int | None = None
-    """None for a group of the classic protocol."""
+    """Number that increases with each change that needs a new assignment. None for a group of the classic protocol."""
     target_assignment_epoch: int | None = None
+    """Value of ``group_epoch`` for which the latest assignment was computed."""
     authorized_operations: frozenset[AclOperation] | None = None
     """Operations that this user may perform on the group. None unless they were requested."""
 
@@ -169,6 +171,7 @@ class ClassicGroupDescription:
     members: tuple[ClassicMemberDescription, ...]
     coordinator_id: int
     authorized_operations: frozenset[AclOperation] | None = None
+    """Operations that this user may perform on the group. None unless they were requested."""
 
 
 _STATES = optional(list_of("GroupState", instance(GroupState, "a GroupState")))

@@ -53,6 +53,7 @@ class PartitionReassignment:
     """A reassignment that is in progress, with ids of brokers (KIP-455)."""
 
     replicas: tuple[int, ...]
+    """All current replicas, including the replicas that are being added or removed."""
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
 

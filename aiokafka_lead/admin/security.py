@@ -95,7 +95,9 @@ class DelegationToken:
     requester: str | None
     """Principal that requested the token; None before Kafka 3.3."""
     renewers: tuple[str, ...]
+    """Principals that may renew the token in addition to its owner."""
     issued_ms: int
+    """Time at which the token was created."""
     expires_ms: int
     """Time at which the token expires unless it is renewed."""
     max_ms: int

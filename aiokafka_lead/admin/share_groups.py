@@ -58,9 +58,12 @@ class ShareGroupDescription:
     members: tuple[ShareMemberDescription, ...]
     coordinator_id: int
     group_epoch: int
+    """Number that increases with each change that needs a new assignment."""
     target_assignment_epoch: int
+    """Value of ``group_epoch`` for which the latest assignment was computed."""
     assignor: str
     authorized_operations: frozenset[AclOperation] | None = None
+    """Operations that this user may perform on the group. None unless they were requested."""
 
 
 class ShareGroupOffset(NamedTuple):

@@ -36,8 +36,11 @@ class StreamsTasks:
     """Tasks of a member of a streams group: the partitions of each subtopology."""
 
     active: Mapping[str, tuple[int, ...]]
+    """Tasks that process records."""
     standby: Mapping[str, tuple[int, ...]]
+    """Tasks that keep copies of state stores, for a fast failover."""
     warmup: Mapping[str, tuple[int, ...]]
+    """Tasks that restore their state stores before they become active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,13 @@ class StreamsMemberDescription:
     rack: str | None
     member_epoch: int
     topology_epoch: int
+    """Epoch of the topology that the member runs."""
     process_id: str
+    """Id of the process, which may run several members."""
     endpoint: tuple[str, int] | None
+    """Host and port of the process for interactive queries, or None."""
     client_tags: Mapping[str, str]
+    """Tags for the rack-aware assignment of tasks."""
     assignment: StreamsTasks
     target_assignment: StreamsTasks
     is_classic: bool
@@ -65,9 +72,13 @@ class StreamsSubtopology:
 
     subtopology_id: str
     source_topics: tuple[str, ...]
+    """Topics that it reads."""
     repartition_sink_topics: tuple[str, ...]
+    """Repartition topics that it writes."""
     repartition_source_topics: tuple[str, ...]
+    """Repartition topics that it reads."""
     state_changelog_topics: tuple[str, ...]
+    """Changelog topics of its state stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,9 @@ class StreamsNode:
     source_topics: tuple[str, ...]
     sink_topic: str | None
     stores: tuple[str, ...]
+    """Names of the state stores that it uses."""
     successors: tuple[str, ...]
+    """Names of the nodes that receive its records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +131,14 @@ class StreamsGroupDescription:
     members: tuple[StreamsMemberDescription, ...]
     coordinator_id: int
     group_epoch: int
+    """Number that increases with each change that needs a new assignment."""
     target_assignment_epoch: int
+    """Value of ``group_epoch`` for which the latest assignment was computed."""
     topology_epoch: int | None
     """None before a member has described its topology."""
     subtopologies: tuple[StreamsSubtopology, ...]
     authorized_operations: frozenset[AclOperation] | None = None
+    """Operations that this user may perform on the group. None unless they were requested."""
     assignor: str | None = None
     """None if the broker does not report it (before Kafka 4.4)."""
     topology: StreamsTopology | None = None

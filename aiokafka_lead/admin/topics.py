@@ -108,11 +108,13 @@ class PartitionDescription:
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    """In-sync replicas."""
     offline_replicas: tuple[int, ...]
+    """Replicas whose broker or log directory is not available."""
     eligible_leader_replicas: tuple[int, ...] | None = None
-    """Replicas outside of the ISR that may lead without data loss (KIP-966). None if the cluster does not report them.
-    """
+    """Replicas outside the ISR that may lead without data loss (KIP-966). None if the cluster does not report them."""
     last_known_elr: tuple[int, ...] | None = None
+    """Replicas that were eligible until an unclean shutdown (KIP-966). None if the cluster does not report them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ class TransactionDescription:
     producer_id: int
     producer_epoch: int
     timeout_ms: int
+    """Time after which the coordinator aborts an open transaction, in milliseconds."""
     start_time_ms: int | None
     """Time at which the transaction began, in milliseconds since 1970. None if there was none."""
     partitions: frozenset[TopicPartition]
@@ -90,6 +91,7 @@ class ProducerState:
     last_sequence: int
     """-1 if the producer has written no record in this epoch."""
     last_timestamp_ms: int
+    """Timestamp of the producer's last batch, in milliseconds since 1970, or -1."""
     coordinator_epoch: int | None
     """Epoch of the coordinator that last ended a transaction of the producer here. None before the first transaction.
     """

@@ -45,6 +45,7 @@ class ShareDelivery(NamedTuple):
     state: str
     """``"available"``, ``"acquired"``, ``"acknowledged"`` or ``"archived"``. The last two are final."""
     delivery_count: int
+    """Number of deliveries so far."""
     member_id: str
     """Id of the member that holds the record, or an empty str."""
 

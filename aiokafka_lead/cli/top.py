@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass
 class Look:
-    """Data of one display, as requested from the brokers at time ``at``."""
+    """One sample of the displayed data."""
 
     at: float
     cluster: ClusterDescription

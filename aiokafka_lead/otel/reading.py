@@ -30,7 +30,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Process:
-    """The processing of a record or a batch: the context that is current during it, and its span if it is sampled."""
+    """The processing of a record or a batch: the context that is current during it, and a span if it is sampled."""
 
     __slots__ = ("began", "context", "error", "is_bare", "span", "topic")
 
@@ -336,7 +336,7 @@ class Reads(Processes):
         self._settled("commit", topic, partition, (Attribute.OFFSET, one), context, began, error)
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """Record a request with acknowledgements: ``counts`` is the number of records by partition."""
+        """Trace a request with acknowledgements for these numbers of records."""
         # Called by a connection, whose current context is the context in which the connection was created.
         context = Context()
         topic, partition = place_of(list(counts))

@@ -94,7 +94,7 @@ class Dependency(Generic[T]):
 
 
 Transactional = Dependency[Producer[Any, Any]] | Dependency["TransactionPipeline[Any, Any]"]
-"""A dependency with a client for transactions."""
+"""A dependency that provides a client for transactions: a producer or a pipeline."""
 
 
 class _Consuming:

@@ -256,7 +256,7 @@ class PartitionMetrics(Frozen):
 
 
 class ConsumerMetrics(Frozen):
-    """Metrics of a consumer: counts since it started, and the current state of its partitions."""
+    """Metrics of a consumer: counts since it was created, and the current state of its partitions."""
 
     topics: Mapping[str, ConsumerTopicMetrics] = rows(ConsumerTopicMetrics)
     """Counts by topic, for topics with received records."""
@@ -341,7 +341,7 @@ class ShareTopicMetrics(Frozen):
 
 
 class ShareConsumerMetrics(Frozen):
-    """Metrics of a share consumer: counts since it started, and a current value."""
+    """Metrics of a share consumer: counts since it was created, and the current number of buffered records."""
 
     topics: Mapping[str, ShareTopicMetrics] = rows(ShareTopicMetrics)
     """Counts by topic, for topics with received records."""

@@ -359,7 +359,7 @@ class Consumer(ConsumerBase[K, V]):
         partition, so each record is handled at least once. Records are deserialized just before they are handled.
 
         If a handler raises, it is called again after a backoff. Meanwhile, only records that must follow its record
-        according to ``order`` wait. If code other than `run` cancels a handler's task, the handler has also failed.
+        according to ``order`` wait. If code other than `run` cancels a handler's task, this also counts as a failure.
 
         When the consumer is stopped, `run` waits for running handlers, commits and returns. The last quarter of the
         timeout of `stop`, at most 2 s, is reserved for the commit. In a handler, `stop` returns immediately. `run` also

@@ -263,7 +263,7 @@ def check_options(options: Mapping[str, str]) -> None:
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
     """Return the options of a batch query. Raises ValueError if any is invalid.
 
-    Like Spark's connector, also checks the trigger limits, although batch queries ignore them.
+    Like Spark's connector, this also checks the trigger limits, although batch queries ignore them.
     """
     parsed = _parse(options, End.EARLIEST)
     if "minOffsetsPerTrigger" in options and "maxOffsetsPerTrigger" in options:

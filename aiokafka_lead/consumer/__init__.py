@@ -358,8 +358,9 @@ class Consumer(ConsumerBase[K, V]):
         are committed every ``auto_commit_interval_ms`` and at the end, up to the first unfinished record of each
         partition, so each record is handled at least once. Records are deserialized just before they are handled.
 
-        If a handler raises, it is called again after a backoff. Meanwhile, only records that must follow its record
-        according to ``order`` wait. If code other than `run` cancels a handler's task, this also counts as a failure.
+        If a handler raises, it is called again after a backoff. Meanwhile, other records are handled, unless ``order``
+        requires that they follow the failed record. If code other than `run` cancels a handler's task, this also counts
+        as a failure.
 
         When the consumer is stopped, `run` waits for running handlers, commits and returns. The last quarter of the
         timeout of `stop`, at most 2 s, is reserved for the commit. In a handler, `stop` returns immediately. `run` also

@@ -138,7 +138,7 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 class AwsCredentials(NamedTuple):
     """Keys of an AWS identity.
 
-    Temporary keys also have a ``session_token`` and ``expires_at``, in seconds since 1970.
+    Temporary keys also have a ``session_token``, and ``expires_at`` in seconds since 1970.
     """
 
     access_key: str

@@ -88,8 +88,8 @@ class ClusterControls:
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
         """Answer the next ``answers`` Metadata requests with the current state, even if the state changes.
 
-        Use it to imitate brokers that lag behind. ``broker`` is the broker that lags behind (default: all brokers,
-        which share the count).
+        Use it to imitate brokers that lag behind. ``broker`` limits it to one broker. By default, all brokers lag and
+        share the count.
         """
         integer(0)("answers", answers)
         if broker is not None:

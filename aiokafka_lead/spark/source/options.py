@@ -119,7 +119,7 @@ _LONGEST_QUOTE = 200
 def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
     """Parse offsets by partition from JSON such as ``{"orders": {"0": 23, "1": -1}}``.
 
-    Offsets may be `LATEST` or `EARLIEST`. Raises ValueError, which names the option, for invalid text.
+    Offsets may be `LATEST` (-1) or `EARLIEST` (-2). Raises ValueError, which names the option, for invalid text.
     """
     found = _from_json(name, text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}', _numbers)
     return _in_range(name, found, "offset", EARLIEST)

@@ -31,7 +31,7 @@ from .tables import Dialect, Outbox, dialect_of
 
 
 class Lease(NamedTuple):
-    """Assignment of a shard to a relay, for a limited time."""
+    """The relay that works on a shard, and the relay that has requested it."""
 
     shard: int
     owner: str | None

@@ -34,7 +34,7 @@ _log = logging.getLogger("aiokafka_lead.fastapi")
 
 
 class Scrapes:
-    """This worker's part of the shared page."""
+    """Publishes this worker's series for the other workers, and combines the series of all workers in one page."""
 
     def __init__(self, directory: str, app: str, page: Callable[[], str]) -> None:
         """Publish the series of this worker in ``directory``. ``page`` returns them as text.

@@ -479,7 +479,7 @@ PROCESSORS = os.cpu_count() or 1
 
 
 class CodecThreads:
-    """Threads for compression or decompression, one per processor. All clients of an event loop share them.
+    """Compresses or decompresses in threads, one per processor. All clients of an event loop share them.
 
     The threads have a separate limiter. The application also uses anyio's default limiter, and its threads may be
     waiting for a client.

@@ -366,7 +366,7 @@ async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
 
 
 class _Done:
-    """Offsets after the written records, in the partitions that the member still owns.
+    """The offsets after the written records, in the partitions that the member still owns.
 
     If a partition is taken away, its offset is forgotten and not committed, even if the partition is assigned again. In
     the meantime, another member may have committed a later offset.

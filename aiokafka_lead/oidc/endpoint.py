@@ -214,7 +214,7 @@ def settle_provider(config: OAuthConfig) -> None:
     given = [name for name in FLAT_OPTIONS if getattr(config, name)]
     if config.sasl_oauth_token_provider is not None:
         if given:
-            raise ConfigError(f"{given[0]} and sasl_oauth_token_provider exclude each other")
+            raise ConfigError(f"{given[0]} and sasl_oauth_token_provider cannot be combined")
         return
     object.__setattr__(config, "sasl_oauth_token_provider", _provider_of(config))
     for name in given:

@@ -159,7 +159,7 @@ _PARTS = re.compile(r"(root|remoteParentNotSampled|localParentNotSampled):(\w+)"
 
 
 class SamplingRules:
-    """Rules derived from the description of the tracer's sampler, whose wording OpenTelemetry specifies."""
+    """The sampler's rules, derived from its description, whose wording OpenTelemetry specifies."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer: Any = tracer

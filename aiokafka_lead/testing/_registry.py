@@ -231,7 +231,7 @@ class Stored:
 
 @dataclass
 class Subject:
-    """Versions of a subject by number. Deleted versions keep their numbers."""
+    """The versions of a subject by number, and its compatibility level. Deleted versions keep their numbers."""
 
     versions: dict[int, int] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)

@@ -116,7 +116,7 @@ LEADERS_WORD = {OffsetOutOfRangeError.code, CorruptRecordError.code}
 
 
 class AnswerOptions(NamedTuple):
-    """Settings from the consumer's options."""
+    """The consumer's options that `AnswerReader` needs."""
 
     read_committed: bool
     check_crcs: bool
@@ -129,7 +129,7 @@ class AnswerOptions(NamedTuple):
 
 
 class FetchOutcome:
-    """Actions that the caller has to take."""
+    """The result of reading a response: the actions that the caller has to take."""
 
     __slots__ = ("doubt", "hints", "missing", "refresh")
 

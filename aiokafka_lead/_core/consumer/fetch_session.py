@@ -52,7 +52,7 @@ def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) 
 
 
 def version_to_send(version: int, by_topic_id: bool) -> int:
-    """Return the version of the request. A request that identifies topics by name needs an older version."""
+    """Return the Fetch version to use, at most ``version``. Topics can be identified by name only in older versions."""
     return version if by_topic_id else min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
 
@@ -79,7 +79,7 @@ class SessionRequest(NamedTuple):
 
     @classmethod
     def beside(cls, partitions: Mapping[TopicPartition, PartitionFetch]) -> SessionRequest:
-        """Return a request outside the session for these partitions only."""
+        """Return a request for these partitions that is sent outside the session."""
         return cls(NO_SESSION, FINAL_EPOCH, partitions, [])
 
 
@@ -208,7 +208,7 @@ SHORTEST_BESIDE_MS = 10
 
 
 class FetchOptions(NamedTuple):
-    """Settings of every request. The fields have the names of the options."""
+    """The settings that every request contains. The fields have the names of the options."""
 
     fetch_max_wait_ms: int
     fetch_min_bytes: int

@@ -112,7 +112,7 @@ AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions this mem
 
 
 class NewTopics:
-    """Topics that newly match a pattern and that other members may have noticed first.
+    """Tracks topics that newly match a pattern and that other members may have noticed first.
 
     A member that joins without them gets no partitions of them, and causes another rebalance when it notices them. The
     member therefore requests newer metadata first (Java: ``ConsumerCoordinator.poll``).

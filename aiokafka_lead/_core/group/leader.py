@@ -93,7 +93,10 @@ class Fit:
         return DescribeGroupsRequest(groups=[self._group_id])
 
     def nobodys(self, response: Response | None) -> str | None:
-        """If no member has a partition or topic that some member should have, return the reason for a rebalance."""
+        """Return the reason for a rebalance if a partition or topic that some member should have belongs to none.
+
+        Otherwise, returns None.
+        """
         if not isinstance(response, DescribeGroupsResponse) or not response.groups:
             return None
         group = response.groups[0]

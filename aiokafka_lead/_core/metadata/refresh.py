@@ -186,8 +186,8 @@ class RefreshSchedule:
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
         """Return the brokers to ask last, because their responses did not help. Never returns all of ``nodes``."""
-        # The known brokers do not help, so ask each bootstrap server before them: once per such period, and once per
-        # new connection to it.
+        # The known brokers do not help. Ask each bootstrap server that has not been asked since then before them. After
+        # a reconnection, a server counts as not asked, because its name may lead to another broker.
         fresh = {node_id for node_id in nodes if node_id < 0 and self._asked(node_id) < self._at_a_loss_since}
         if fresh:
             return {*nodes} - fresh

@@ -183,8 +183,8 @@ class IdempotentSequencing(Sequencing):
         self._strand_behind(batch)
 
     def outdated(self, batch: ProducerBatch) -> None:
-        # The broker keeps one epoch for each producer, and another partition has used a later one, or it accepts only
-        # epochs that a broker has assigned. Any broker accepts another producer id.
+        # Either the broker keeps one epoch for each producer, and another partition has used a later one, or it accepts
+        # only epochs that a broker has assigned. It accepts another producer id in both cases.
         batch.queue.producer_epoch = EPOCH_MAX
         self.rejected(batch)
 

@@ -25,8 +25,8 @@ from .produce import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 
 # --- joint requests ---------------------------------------------------------------------------------------------------
 #
-# One Produce request with the batches of several producers. This is possible because brokers check the producer id in
-# each batch, and the request has none. A request contains at most one batch of each partition.
+# A joint request is one Produce request with the batches of several producers. Brokers accept it because a Produce
+# request has no producer id: they check the id in each batch. A request contains at most one batch of each partition.
 
 
 WirePartition = tuple[bytes, int]

@@ -1,4 +1,4 @@
-"""Order of handling: which records of a partition have to wait for others."""
+"""The order in which a partition's records are handled: which of them have to wait for others."""
 
 from __future__ import annotations
 

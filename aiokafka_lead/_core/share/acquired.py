@@ -74,7 +74,7 @@ _RENEW_SENT = RENEW | SENT
 
 
 class AcquiredRange(NamedTuple):
-    """Offsets that were acquired together."""
+    """The offsets from ``first`` to ``last``, inclusive, which were acquired with the same delivery count."""
 
     first: int
     last: int
@@ -345,7 +345,7 @@ class Acquired:
 
     @property
     def unsettled(self) -> bool:
-        """True if the outcome of any decision is unknown."""
+        """True if any record has a decision whose outcome is unknown."""
         return bool(self.marks.translate(None, _NOT_PENDING))
 
     def pending(self) -> list[int]:

@@ -31,7 +31,7 @@ Settled = Callable[[TopicPartition, KafkaError | None], None]
 
 
 class Sent(NamedTuple):
-    """Acknowledgements that were sent in one request."""
+    """A span of acknowledgements that was sent in one request."""
 
     acquired: Acquired
     span: Span

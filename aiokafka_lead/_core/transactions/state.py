@@ -202,7 +202,7 @@ class TransactionState:
         if self.number == number and self.phase is Phase.FAILED:
             raise self.aborted("the transaction has failed: abort it")
         if self.number == number and self.phase in (Phase.STORED, Phase.COMMITTING, Phase.ABORTING):
-            raise IllegalStateError("the transaction is ending")
+            raise IllegalStateError("the transaction is being ended: begin another one before you send")
         raise IllegalStateError("no transaction is open: begin a transaction before you send")
 
     def check_fenced(self) -> None:

@@ -101,7 +101,7 @@ class FetchChannels(Protocol):
 
 
 class OwnChannels:
-    """Channels on the consumer's own connections. Each broker has a connection for the session, and one beside it."""
+    """Opens channels on the consumer's own connections: one to each broker for its session, and one beside it."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         self._client = client

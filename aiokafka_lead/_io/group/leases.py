@@ -26,7 +26,7 @@ from .commits import Commits, GroupPart
 
 
 class Leases:
-    """Leases of batches by the application. All leases end when the application requests more records."""
+    """Lends batches to the application. All leases end when the application requests more records."""
 
     def __init__(self, reading: Reading, commits: Commits) -> None:
         self._reading = reading

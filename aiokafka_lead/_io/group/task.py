@@ -25,7 +25,7 @@ LOOK_AT_MOST_EVERY_S = 1.0
 
 
 class GroupTask:
-    """Tasks that own a group member. They rebalance, send heartbeats, and watch the application's progress."""
+    """Runs the tasks that own a group member: they rebalance, send heartbeats, and watch the application's progress."""
 
     def __init__(
         self,

@@ -80,7 +80,7 @@ class ProducerIds:
             _, response = await self._ask_any((self._inquiry,), _ask)
         except KafkaError as error:
             level = logging.DEBUG if error.retriable else logging.WARNING
-            self._log.log(level, "no producer id: %s", error.message, extra={"api": "InitProducerId"})
+            self._log.log(level, "could not get a producer id: %s", error.message, extra={"api": "InitProducerId"})
             self.error = without_frames(error)
             return error
         self.error = None

@@ -34,7 +34,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Ways(NamedTuple):
-    """Functions for records that are not handled together."""
+    """The run's functions for records that are not handled as part of a batch."""
 
     settle: Callable[[HandlerSlot, Record, BaseException, int], None]
     """Settles a record whose handler has raised this exception after this number of attempts (see `WorkersRun`)."""
@@ -54,7 +54,7 @@ class _Member(NamedTuple):
 
 
 class Gatherer:
-    """Takes over records from workers, for handlers of batches."""
+    """Takes over records from workers, for batch handlers."""
 
     def __init__(self, routing: Routing, changed: Signal) -> None:
         """Collect records for the handlers of ``routing``.
@@ -276,7 +276,7 @@ async def raised(
     timeout_ms: float | None,
     around: AbstractContextManager[object],
 ) -> BaseException | None:
-    """Call a handler of batches. Return the exception that it raises, or None."""
+    """Call a batch handler. Return the exception that it raises, or None."""
     try:
         with around:
             await timed(handle, timeout_ms)(items)
@@ -290,7 +290,7 @@ async def raised(
 
 
 class Calls(NamedTuple):
-    """Functions that handle the records of a transaction."""
+    """The functions that handle the records of one transaction."""
 
     one: Callable[[Record], Awaitable[object]]
     """Handles one record, or sends it to another topic."""

@@ -110,7 +110,7 @@ class MetricsPush:
                 self._add_source(self._pusher, client)
             await self._pusher.run()
         except Exception:  # this is a bug, which must not stop the application
-            self._log.exception("metrics are no longer pushed")
+            self._log.exception("the push of metrics has failed, so no more metrics are pushed to brokers")
         finally:
             self._done.set_result(None)
             self._news.tell()

@@ -135,7 +135,7 @@ class Pusher:
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def _failed(self, error: KafkaError) -> None:
-        self._log.debug("metrics: %s", error)
+        self._log.debug("a request for or with metrics has failed: %s", error)
         self._connection = None
         self._state.failed(error, time.monotonic())
 
@@ -146,7 +146,7 @@ class Pusher:
         elif isinstance(outcome.error, TelemetryTooLargeError):
             self._log.warning("the metrics are too large for the broker: %s", outcome.error)
         elif outcome.error is not None:
-            self._log.debug("metrics: %s", outcome.error)
+            self._log.debug("the broker has refused a request for or with metrics: %s", outcome.error)
 
     def _warn_of_dropped(self, payload: Payload, max_bytes: int) -> None:
         if payload.dropped and not self._dropped:

@@ -40,7 +40,7 @@ LONGEST_PREFIX = 200
 
 @dataclass(frozen=True)
 class ExactlyOnce:
-    """Settings of an exactly-once sink, and configurations of its clients."""
+    """The settings of an exactly-once sink, and the configurations of its clients."""
 
     options: Mapping[str, str] = field(repr=False)
     """Options from Spark."""

@@ -35,7 +35,7 @@ _BYTES = 64_000_000
 
 
 class ArrowFile:
-    """Parquet or Arrow file, complete when it gets its final name. Until `close`, it has a temporary name.
+    """A Parquet or Arrow file. It has a temporary name until `close` has completed it.
 
     Its columns are topic, partition, offset, timestamp, key, value and headers.
     """
@@ -459,7 +459,7 @@ async def _read(
 
 
 class _Selection:
-    """Decoder of records with schemas, which also selects the records to show."""
+    """Decodes records with their schemas, and selects the records to show."""
 
     def __init__(self, session: Session, wanted: Wanted, on_error: str, keys: bool, values: bool) -> None:
         if on_error not in _ON_ERROR:

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass
 class Look:
-    """Sample of the displayed data."""
+    """One sample of the displayed data."""
 
     at: float
     cluster: ClusterDescription

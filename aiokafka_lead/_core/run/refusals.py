@@ -124,7 +124,7 @@ class Outages:
         self._text = ""
 
     def bear(self, record: Any, error: BaseException, now: float) -> float | None:
-        """Record that a record is waiting, and return the seconds until all waiting records are retried.
+        """Let a record wait, and return the seconds until all waiting records are retried.
 
         Returns None if the outage has lasted longer than tolerated. The run must then end with ``error``.
         """

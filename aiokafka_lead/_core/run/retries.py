@@ -88,9 +88,9 @@ class Shares:
         return self._turn < self._most
 
     def began(self) -> None:
-        """Record that a record that waited aside is being handled."""
+        """Count a handler that has begun with a record that waited aside."""
         self._running += 1
 
     def ended(self) -> None:
-        """Record that the handler of a record that waited aside has ended."""
+        """Count the end of such a handler."""
         self._running -= 1

@@ -190,7 +190,7 @@ class Acquired:
         return mark in (_OPEN, _RENEW, _RENEW_SENT)
 
     def decide(self, index: int, kind: int) -> bool:
-        """Record the decision about a record: accept, release or reject it, or renew its lock.
+        """Decide about a record: accept, release or reject it, or renew its lock.
 
         If there is already a decision or the lock is lost, this has no effect and returns False.
         """

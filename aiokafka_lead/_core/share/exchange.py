@@ -118,7 +118,7 @@ class Exchange:
         return any(acquired is one for one in self._acquired)
 
     def decided(self, acquired: Acquired, now: float) -> None:
-        """Record that these records have acknowledgements to send."""
+        """List these records among those that have acknowledgements to send."""
         if not acquired.dirty:
             acquired.dirty = True
             self._dirty.append(acquired)

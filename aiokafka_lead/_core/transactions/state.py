@@ -234,7 +234,7 @@ class TransactionState:
         self._take(Event.COMMIT)
 
     def store(self) -> None:
-        """Record that all records and offsets are stored. The transaction can then be committed or aborted."""
+        """Mark the transaction as stored: all its records and offsets are. It can then be committed or aborted."""
         self._take(Event.STORE)
 
     def abort(self) -> None:

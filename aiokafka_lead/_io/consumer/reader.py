@@ -50,16 +50,16 @@ class ReadListener(Protocol):
     """Receives notifications when records are handed out, and when the application requests more."""
 
     def returned(self, now: float) -> None:
-        """Record that the application requests more records, so the earlier ones are done."""
+        """Called when the application requests more records, so the earlier ones are done."""
 
     def watch(self, now: float) -> float | None:
-        """Record that the application is waiting. Return the time at which to call `returned` again, or None."""
+        """Called when the application starts to wait. Returns the time at which to call `returned` again, or None."""
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Record that records from this position on have been handed out."""
+        """Called when records from this position on have been handed out together."""
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Record that the records of this chunk are being handed out one by one."""
+        """Called when an iteration hands out the records of this chunk one by one."""
 
 
 class Reader(Generic[K, V]):

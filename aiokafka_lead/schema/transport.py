@@ -210,7 +210,7 @@ class Transport:
 
 
 class _Said(NamedTuple):
-    """A node's answer."""
+    """A node's answer: its status, and its content as JSON if it is JSON."""
 
     url: str
     status: int

@@ -186,7 +186,7 @@ class InHand:
         return sorted(self._uncommitted)
 
     def went_back(self) -> None:
-        """Count a return to earlier records. All uncommitted ones will be delivered again, here or to another member."""
+        """Count a return to earlier records. All uncommitted records will be delivered again, here or elsewhere."""
         self.times_back += 1
         self._uncommitted.clear()
 

@@ -52,7 +52,7 @@ class Settled:
 
 
 class Doubts:
-    """Record of possible losses: when each partition was first missing or shorter, and the number of such answers."""
+    """Tracks possible losses: when each partition was first missing or shorter, and the number of such answers."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s

@@ -292,6 +292,10 @@ async def _read_as_member(
     count: int | None,
     committed: bool,
 ) -> None:
+    """Show the records of topics as a member of a group.
+
+    Commits records after they have been printed or, with a file, after the file is complete.
+    """
     async with session.admin() as admin:
         there = list(await described_topics(session, admin, topics))
     reset = session.options.get("auto_offset_reset", "earliest")
@@ -432,6 +436,7 @@ async def _read(
     committed: bool,
     shows_progress: bool,
 ) -> None:
+    """Show the records of a range of offsets, without a group."""
     part = await part_of(session, topics, numbers, offset, until, committed=committed)
     if not part.open:
         return

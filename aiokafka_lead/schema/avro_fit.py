@@ -151,6 +151,7 @@ class _Fits:
         return fit
 
     def _record(self, schema: dict[str, Any]) -> Fit:
+        """Return the function for a record type, which may contain itself."""
         full_name: str = schema["name"]
         known = self._records.get(full_name)
         if known is not None:

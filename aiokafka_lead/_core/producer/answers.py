@@ -229,6 +229,7 @@ class BatchAnswers:
         log_start_offset: int,
         tells_leaders: bool,
     ) -> None:
+        """Prepare a refused batch for its next attempt: sequence number, delay, and the clock of a leader move."""
         queue = batch.queue
         self._sequencing.refused(batch)
         if isinstance(error, InvalidProducerEpochError):

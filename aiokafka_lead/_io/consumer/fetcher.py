@@ -270,6 +270,7 @@ class Fetcher:
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def _step(self, now: float) -> None:
+        """Assign partitions to brokers, start look-ups of positions, and send the fetches that can be sent now."""
         if self._closing:
             return
         planner, metadata = self._planner, self._client.metadata
@@ -393,6 +394,7 @@ class Fetcher:
             self._answers.too_large(state, asked, snapshot, error.message)
 
     def _answered(self, planned: PlannedFetch, response: FetchResponse) -> None:
+        """Process a response: the session's part, the partitions, and the signs that leaders have moved."""
         now = time.monotonic()
         counters, metadata = self._counters, self._client.metadata
         counters.answers += 1

@@ -224,6 +224,10 @@ class Reader(Generic[K, V]):
     def _take(
         self, wanted: Wanted, limit: int | None, due: Due | None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        """Take buffered records for `getmany`, for about `TAKE_S` seconds at most.
+
+        Raises an error only if no records have been taken, because they would be lost.
+        """
         taken: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
         until = time.monotonic() + TAKE_S
         while limit is None or limit > 0:

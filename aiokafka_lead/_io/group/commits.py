@@ -276,6 +276,7 @@ class Commits:
                 await self._ended.wait()
 
     async def _store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
+        """Do the work of `store`: commit as a member or, if partitions were assigned by hand, without membership."""
         left = dict(offsets)
         missing: set[TopicPartition] = set()
         deadline = Deadline(timeout_ms)

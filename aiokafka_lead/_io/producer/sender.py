@@ -318,6 +318,7 @@ class Sender:
             self._working = False
 
     def _serve(self, node_id: int, now: float) -> bool:
+        """Send a broker's ready batches while more requests may be in flight. Return True if more can be sent now."""
         accumulator = self.accumulator
         connection = self._brokers.ready(node_id, Lane.DATA)
         if connection is None:
@@ -442,6 +443,7 @@ class Sender:
             self._on_response(sent, response, now)
 
     def _on_response(self, sent: SentBatches, response: ProduceResponse, now: float) -> None:
+        """Settle the batches of a request according to the response."""
         offsets = read_offsets(sent, response)
         if offsets is not None:
             self._answers.all_acknowledged(sent.batches, sent.node_id, offsets, now)

@@ -160,6 +160,10 @@ class ExactlyOnceRun:
                 self._intake.end()
 
     async def _one_batch(self) -> None:
+        """Take a batch, handle it, and commit it. If it is aborted, pause before the next batch.
+
+        Raises the error after more than ``transaction_retries`` aborts in a row that no handler has caused.
+        """
         batch = Batch(self._config, self._reading, self._intake, self._attempts, self._routing)
         # Positions after the records of transactions in flight cannot be committed yet.
         batch.commits_unchanged = not self._in_flight and time.monotonic() >= self._again_at

@@ -261,6 +261,10 @@ class Additions:
     async def _take(
         self, number: int, left: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> KafkaError | None:
+        """Add the offsets in ``left`` to the transaction, and remove from ``left`` those that were added.
+
+        Returns the error if some can never be added, otherwise None.
+        """
         wanted = partial(self._goes_on, number)
         if not self._state.v2:
             error = await self._add_group(number, group.group_id)

@@ -258,6 +258,7 @@ class _DecoderWriter(Source):
                 self.line(f"{target} = bytes({target})")
 
     def _elements(self, owner: type[Struct], field: Field, target: str, size: str) -> None:
+        """Read the elements of an array, of which ``size`` contains the count."""
         kind = FIXED_FORMATS.get(field.element)
         if kind is not None and field.element != "uuid":
             if self.flexible:

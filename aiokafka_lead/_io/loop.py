@@ -390,6 +390,7 @@ class Host:
             self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
 
     async def _run(self) -> None:
+        """Run the function, and store its error. Raise only what the event loop must see."""
         cancelled = anyio.get_cancelled_exc_class()
         try:
             with self._scope:

@@ -170,6 +170,7 @@ def _nullable(data: memoryview, at: int) -> tuple[memoryview | None, int]:
 
 
 def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompressed_bytes: int) -> list[_Message]:
+    """Return the messages of a compressed set, with absolute offsets."""
     if codec >= _ZSTD or outer.value is None:
         raise CorruptRecordError("a message is marked as a compressed set, but is not")
     name = CODEC_NAMES[codec]

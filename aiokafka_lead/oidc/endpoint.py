@@ -222,6 +222,7 @@ def settle_provider(config: OAuthConfig) -> None:
 
 
 def _provider_of(config: OAuthConfig) -> ClientCredentials | TokenFile:
+    """Return the provider that the ``sasl_oauthbearer_*`` options describe. Raises `ConfigError`."""
     url = config.sasl_oauthbearer_token_endpoint_url
     if url is None:
         raise ConfigError("sasl_mechanism OAUTHBEARER needs a sasl_oauth_token_provider")

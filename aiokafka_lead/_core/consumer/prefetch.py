@@ -241,6 +241,7 @@ class Prefetch:
     def _next_batch(
         self, wanted: Container[TopicPartition] | None
     ) -> tuple[PartitionState, RecordBatch[Any, Any]] | None:
+        """Return the next batch and its partition, without handing it out. Return None if there is none."""
         while (state := self._turn(wanted)) is not None:
             if state.chunk is not None:
                 self._give_up(state)

@@ -264,6 +264,7 @@ class Reachability:
         return not refusal.retriable and addresses is not None and addresses.successes > 0
 
     def _note(self, endpoint: Endpoint, now: float, error: KafkaError, *, in_setup: bool) -> None:
+        """Store a failure, and delay the next attempt. Forget the oldest failures if there are too many."""
         known = self._failures.pop(endpoint, None)
         if known is None:
             known = _Failures(error, now)

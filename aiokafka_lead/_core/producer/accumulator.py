@@ -201,6 +201,7 @@ class Accumulator:
         return outcome, 0
 
     def _put(self, topic: TopicBuffer, record: Record, size: int, ordinal: int, now: float) -> Delivery:
+        """Put a record into a batch of its partition, for which memory is available. Open a batch if necessary."""
         partition = record.partition
         if partition < 0 and self._partitioner is not None:
             partition = call_partitioner(self._partitioner, record.key, topic, self.snapshot)

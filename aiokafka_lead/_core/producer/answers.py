@@ -344,6 +344,7 @@ class BatchAnswers:
     def _fail(
         self, batch: ProducerBatch, error: KafkaError, now: float, record_errors: Mapping[int, KafkaError] | None
     ) -> None:
+        """Fail the records of a batch with this error. Log how many were dropped."""
         queue = batch.queue
         self._counters.settled(queue.topic.name, batch.builder.record_count, batch.created_at, now, error)
         wanted = isinstance(error, TransactionAbortedError)

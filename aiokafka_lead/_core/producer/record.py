@@ -123,6 +123,7 @@ class Serializers:
 
 
 def _to_bytes(part: str, one: Function | None) -> ToBytes:
+    """Return a function that converts keys or values (``part``) to bytes, with a serializer or without one."""
     if one is None:
         hint = f"; is {part}_serializer missing?"
 

@@ -279,6 +279,7 @@ class SharePlanner:
         *,
         strict: bool,
     ) -> Planned:
+        """Return a ShareFetch for these partitions, which also carries acknowledgements if the session is open."""
         options, session = self._options, exchange.session
         batches, sent = exchange.take(renewals=False) if session.is_open else ({}, {})
         limits = FetchLimits(max_records, wait_ms, options.fetch_min_bytes, options.fetch_max_bytes, strict)

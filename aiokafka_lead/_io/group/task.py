@@ -163,6 +163,7 @@ class GroupTask:
             self._standing.notify()
 
     async def _rebalance(self) -> None:
+        """Carry out the member's steps, one after another, until cancelled."""
         member, handover, standing = self._member, self._handover, self._standing
         self._rebalancing = anyio.get_current_task().id
         since: float | None = None

@@ -372,6 +372,7 @@ class Sender:
         self._notify()  # the next request can be built now
 
     def _submit(self, connection: Connection, batches: list[ProducerBatch]) -> None:
+        """Send batches to a broker in one request. If that is impossible, handle them as not sent."""
         config = self._config
         node_id = connection.node_id
         try:

@@ -120,6 +120,7 @@ class ShareExchanging:
         return not self._closing and (self.demand or now < self.taken_at + AHEAD_S)
 
     def _step(self, now: float) -> None:
+        """Apply the latest assignment, leaders and connections, and send the requests that can be sent now."""
         self._fetch_at = math.inf
         if self._closing:
             return

@@ -100,6 +100,7 @@ class Pusher:
         self._news.tell()
 
     async def _push(self) -> None:
+        """Push the changes since the last accepted push. If the push fails, the next push includes them."""
         state = self._state
         subscription, client_instance_id = state.subscription, state.client_instance_id
         assert subscription is not None

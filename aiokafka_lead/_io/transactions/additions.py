@@ -205,6 +205,10 @@ class Additions:
                 self._sender.release(waited)
 
     async def _add(self, number: int, queues: list[PartitionQueue]) -> None:
+        """Have the coordinator add these partitions to the transaction, and release their batches.
+
+        If the coordinator refuses, fails the transaction. Has no effect if the transaction has ended in the meantime.
+        """
         partitions = [TopicPartition(queue.topic.name, queue.partition) for queue in queues]
         # Set it before the request, because the coordinator may know the transaction even if its response is lost.
         self._state.touched = True

@@ -194,6 +194,7 @@ class TlsMaterial:
     # --- authorities ---
 
     def _trusting(self) -> ssl.SSLContext:
+        """Return a context that trusts the authorities in the options, or by default the system's authorities."""
         cadata = self._cadata()
         if self.ssl_cafile is None:
             with self._usable(self._name("ssl_cadata")):

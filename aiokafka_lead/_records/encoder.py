@@ -264,6 +264,7 @@ class BatchBuilder:
         return at - start
 
     def _append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
+        """Append a record and return its index, or -1 if the batch is full."""
         # From here on, no other code runs, so values checked and measured now are still valid when they are written.
         if timestamp_ms < 0:
             raise ValueError(f"timestamp_ms must not be negative: {timestamp_ms}")

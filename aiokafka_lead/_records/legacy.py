@@ -113,6 +113,10 @@ def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int
 
 
 def _batch_of(outer: _Message, messages: list[_Message], size_bytes: int, max_decompressed_bytes: int) -> BatchView:
+    """Return a batch (format 2) with the records of a message set (format 0 or 1).
+
+    Raises `CorruptRecordError` if the offsets do not increase. ``size_bytes`` is the size of the message set.
+    """
     base = messages[0].offset
     last = messages[-1].offset - base
     if base < 0 or last > INT32_MAX:

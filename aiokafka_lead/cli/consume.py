@@ -112,6 +112,7 @@ class ArrowFile:
         self._note(f"{self._path}: {self._written} records")
 
     def _write_group(self) -> None:
+        """Write the collected records as one group of rows. Raises `Failed` if the file cannot be written."""
         import pyarrow
 
         records, self._records = self._records, []

@@ -256,6 +256,7 @@ def _spoken(config: ClientConfig) -> str:
 
 
 async def _reachable(where: str, host: str, port: int, called: str, findings: Findings) -> bool:
+    """Report whether the name resolves and a connection can be opened. Return True if both succeed."""
     try:
         with anyio.fail_after(_PATIENCE_S):
             addresses = await resolve(host, port)

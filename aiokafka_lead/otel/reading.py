@@ -30,7 +30,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Process:
-    """The processing of a record or a batch: a context that is current meanwhile, and a span if it is sampled."""
+    """The processing of a record or a batch: the context that is current during it, and a span if it is sampled."""
 
     __slots__ = ("began", "context", "error", "is_bare", "span", "topic")
 

@@ -226,6 +226,7 @@ class _Parser:
                 self._skip_to(_CLOSING[token])
 
     def _file_part(self) -> None:
+        """Parse the next statement of the file. Statements that the descriptor does not need are skipped."""
         word = self._next()
         if word == "message":
             self._message(self.file.message_type.add())
@@ -246,6 +247,7 @@ class _Parser:
             self._skip()
 
     def _message(self, made: descriptor_pb2.DescriptorProto) -> None:
+        """Parse a message, after the word ``message``, into ``made``."""
         made.name = self._next()
         self._must("{")
         while not self._if("}"):

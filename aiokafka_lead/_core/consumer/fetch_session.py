@@ -131,7 +131,10 @@ class FetchSession:
         return SessionRequest(self.session_id, self.epoch, send, forget)
 
     def begins_anew(self, by_topic_id: bool) -> bool:
-        """Return True if a request that identifies topics in this way, by id or by name, needs a new session."""
+        """Return True if the request needs a new session, because this one identifies topics in the other way.
+
+        A session identifies topics either by id or by name (KIP-516).
+        """
         return not self.is_full and by_topic_id != self.by_topic_id
 
     def close(self) -> SessionRequest | None:

@@ -90,8 +90,8 @@ class InHand:
     def comes_again(self) -> bool:
         """True if all records in hand will be delivered again.
 
-        This is so from the time at which an aborted transaction moves the consumer back to the committed offsets until
-        the application reads again.
+        An aborted transaction moves the consumer back to the committed offsets. The value is then True until the
+        application reads again.
         """
         return self._back_at_read != self.times_back
 

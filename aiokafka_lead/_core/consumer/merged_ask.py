@@ -30,7 +30,7 @@ class Asker(Protocol):
     """A consumer that opens asks."""
 
     def answered(self, answered: Answered, /) -> None:
-        """Receive the answer to the consumer's ask."""
+        """Called with the answer to the consumer's ask."""
 
 
 class MergedRequest(NamedTuple):

@@ -317,7 +317,7 @@ class ClassicSchedule:
         self.retry_at = now + self._backoff.delay_s(self.failures)
 
     def interrupted(self) -> bool:
-        """Record that another rebalance has begun during this one. Return True if that happens again and again."""
+        """Record that another rebalance has begun during this one. Return True if that has happened repeatedly."""
         self._interruptions += 1
         return self._interruptions > INTERRUPTIONS
 
@@ -336,7 +336,7 @@ class ClassicSchedule:
         self._probe(now)
 
     def sends(self, now: float) -> None:
-        """Record that a heartbeat is sent."""
+        """Schedule the next heartbeat, because one is being sent."""
         self.heartbeat_out = True
         self.heartbeat_at = now + self._interval_s
         if self._probes:

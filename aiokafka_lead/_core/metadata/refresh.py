@@ -161,7 +161,7 @@ class RefreshSchedule:
         return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
 
     def at_a_loss(self, nodes: Collection[int], now: float) -> bool:
-        """Return True if no known broker helps, or this was so until recently. Bootstrap servers are then asked."""
+        """Return True if no known broker helps, or none did until recently. Bootstrap servers are then asked."""
         in_vain = [(reason, row.witnesses) for reason, row in self._rows.items() if self._is_in_vain(reason, row, now)]
         if self._failures >= DOUBT_AFTER or any(
             len(asked) >= WITNESSES or asked.keys() >= {*nodes} - {reason.node_id} for reason, asked in in_vain

@@ -147,7 +147,7 @@ class Accumulator:
     def record_size(self, record: Record) -> int:
         """Return the maximum size in bytes of a batch that contains only this record.
 
-        Raises `MessageTooLargeError` if that is too large.
+        Raises `MessageTooLargeError` if that exceeds ``max_request_size`` or ``buffer_memory``.
         """
         size = estimated_size(record.key, record.value, record.headers) + BATCH_HEADER_SIZE
         if size > self._max_request_size:
@@ -184,8 +184,8 @@ class Accumulator:
     def place(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
         """Append a record whose ``send`` has already returned. Return its outcome and index.
 
-        If it fails, for example because the application's partitioner raises an exception, it gets a failed outcome of
-        its own.
+        If the record cannot be appended, for example because the application's partitioner raises an exception, returns
+        a failed outcome for this record alone.
         """
         try:
             return self.append_granted(topic, record, ordinal, now).place

@@ -229,7 +229,10 @@ class BatchAnswers:
         log_start_offset: int,
         tells_leaders: bool,
     ) -> None:
-        """Prepare a refused batch for its next attempt: sequence number, delay, and the clock of a leader move."""
+        """Prepare a refused batch for its next attempt: set its sequence number and its delay.
+
+        If the refusal shows that the leader may have moved, also start to measure how long the move takes.
+        """
         queue = batch.queue
         self._sequencing.refused(batch)
         if isinstance(error, InvalidProducerEpochError):

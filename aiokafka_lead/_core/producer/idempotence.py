@@ -208,7 +208,7 @@ class IdempotentSequencing(Sequencing):
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
         if queue.gap:
-            # Stranded batches in flight will be refused. Batches before the gap may yet be appended.
+            # Stranded batches in flight will be refused. Batches before the gap may still be appended.
             if queue.in_flight > 0 or (_has_sent(queue) and not queue.batches[0].stranded):
                 return False
         elif not queue.unresolved or _has_sent(queue):

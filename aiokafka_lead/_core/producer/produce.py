@@ -369,6 +369,7 @@ def _unfolded(sent: SentBatches, response: BatchesResponse) -> dict[tuple[str | 
 
 
 def _refusal(sent: SentBatches, batch: ProducerBatch, answer: PartitionProduceResponse) -> PartitionAnswer:
+    """Return the error of a refused batch, with the errors of single records (KIP-467)."""
     kind = error_for_code(answer.error_code)
     where = f"{batch.queue.topic.name}-{batch.queue.partition}"
     error = kind(f"{where}: {shown(answer.error_message or '') or kind().message}", broker=sent.label)

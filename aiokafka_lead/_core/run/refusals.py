@@ -144,7 +144,7 @@ class Outages:
         return min(self._next_at, until) - now
 
     def passed(self, now: float) -> None:
-        """Log the end of the outage if no record is waiting for it."""
+        """End the outage and log this, if none of its records is waiting any longer."""
         if self._waiting and not any(map(self._waits, self._waiting)):
             self._waiting = []
             self._log.warning("records no longer wait for a schema registry, after %.1f s", now - self._since)

@@ -304,6 +304,7 @@ class TelemetryState:
             self._take(Event.END)
 
     def _refused(self, error_code: int, now: float) -> Outcome:
+        """Return the outcome of an error response, and decide when to request the subscription again, or to end."""
         error = _error(error_code)
         assert error is not None
         if isinstance(error, UnsupportedCompressionTypeError):

@@ -125,6 +125,7 @@ class OffsetQueries:
             raise query.refused
 
     async def _ask(self, query: _Query, node_id: int, partitions: list[TopicPartition]) -> None:
+        """Send a ListOffsets request for these partitions. Store the offsets and errors in ``query``."""
         timestamps = {tp: query.left[tp] for tp in partitions}
         trust, asked_at = query.trust[node_id], time.monotonic()
         try:

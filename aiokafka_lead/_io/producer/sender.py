@@ -409,6 +409,7 @@ class Sender:
     # --- responses ----------------------------------------------------------------------------------------------------
 
     def _on_done(self, sent: SentBatches, response: ProduceResponse | None, error: KafkaError | None) -> None:
+        """Process a response, or the error of a request, and then continue to send."""
         if self._over:
             return
         if self._working:

@@ -153,7 +153,7 @@ class SharedSending:
         heapq.heapify(self._timers)
 
     def ring(self, seat: Seat) -> None:
-        """Give a turn to this producer, because it has something to do."""
+        """Wake the task to serve this producer, because it has something to do."""
         self._rung[seat] = None
         self._wake.set()
 

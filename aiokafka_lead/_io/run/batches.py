@@ -122,6 +122,10 @@ class Batches(Gatherer):
     async def _run(
         self, batch: Gathered[BatchRoute], workers: Workers[HandlerSlot, Record], worker: Worker[HandlerSlot]
     ) -> None:
+        """Handle the records of a batch together, and each alone if this fails.
+
+        If the order by key applies across retry topics, waits until records sent to other topics are written.
+        """
         try:
             async with workers.place():
                 left = deque(batch.slots)
@@ -177,7 +181,7 @@ class Batches(Gatherer):
         return found
 
     async def _handle_together(self, worker: Worker[HandlerSlot], by: BatchRoute, members: list[_Member]) -> bool:
-        """Handle records together. Return False if each of them must be handled alone."""
+        """Handle records in one call of the handler. Return False if each of them must be handled alone."""
         attempts = min(self._attempts(member.record) for member in members)
         first = members[0]
         while True:

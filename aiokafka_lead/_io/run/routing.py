@@ -118,6 +118,10 @@ class Routing:
         return handle
 
     def _publishing(self, route: Route, call: Handler, key_of: Callable[[Any], Any]) -> Handler:
+        """Return a handler that sends the results of ``call`` to the topic of ``route.to``.
+
+        It returns after the records are acknowledged, or at once within a transaction, which covers them.
+        """
         if route.to is None:
             return call
 

@@ -179,7 +179,7 @@ class Additions:
             idle.set_result(None)
 
     def _lost(self) -> None:
-        """Handle a lost response. The request may yet be executed, in another transaction of the same epoch."""
+        """Handle a lost response. The request may still be executed, in a later transaction of the same epoch."""
         self._state.renew = not self._state.v2
 
     # --- waits of partitions ------------------------------------------------------------------------------------------

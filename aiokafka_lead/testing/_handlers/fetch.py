@@ -20,6 +20,7 @@ _READ_COMMITTED = 1
 
 
 def fetch(context: RequestContext, request: wire.FetchRequest) -> wire.FetchResponse | Pending:
+    """Start or continue the fetch session of the request (KIP-227), and begin the fetch."""
     by_id = context.api_version >= _TOPIC_IDS_FROM
     wanted = [
         SessionPartition(

@@ -178,7 +178,7 @@ class AnyioTransport:
 
 
 def _direct_socket(stream: ByteStream) -> socket.socket | None:
-    """Return the operating system's socket if bytes can be sent on it directly, which is so without TLS."""
+    """Return the operating system's socket, or None if bytes cannot be sent on it directly, for example with TLS."""
     if isinstance(stream, TLSStream):
         return None
     raw = stream.extra(SocketAttribute.raw_socket, None)

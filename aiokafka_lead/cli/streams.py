@@ -20,7 +20,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 """Characters that can move the cursor, hide text or reverse it. Newlines and tabs are allowed."""
 
 JSON_ESCAPES = "aiokafka_lead.json"
-"""Name of a codec error handler that writes JSON escapes, also for halves of surrogate pairs."""
+"""Name of a codec error handler that writes JSON escapes, even for halves of surrogate pairs."""
 
 
 _ELLIPSIS = "\u2026"

@@ -173,7 +173,7 @@ class AIOKafkaClient(Startable):
         return f"<AIOKafkaClient client_id={self._client_id}>"
 
     async def bootstrap(self) -> None:
-        """Connect and fetch metadata. May be called again, also after `close`.
+        """Connect and fetch metadata. May be called again, even after `close`.
 
         Raises `KafkaConnectionError` if no bootstrap server can be used.
         """

@@ -105,7 +105,7 @@ class Tracing:
         return headers if is_suppressed(context) else Carried(injected(context), origin_of(context)).carry(headers)
 
     def turn_off(self) -> None:
-        """Stop recording, also for clients that are running."""
+        """Stop recording, even for clients that are running."""
         self.kit.on = False
         if self.kit.instruments is not None:
             self.kit.instruments.turn_off()

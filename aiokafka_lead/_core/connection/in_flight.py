@@ -21,7 +21,7 @@ _LAST_ID = 2**31 - 1
 
 
 class InFlight:
-    """A request in flight."""
+    """A request that has been sent and waits for its response."""
 
     __slots__ = ("correlation_id", "deadline", "on_done", "raw", "request_class", "silent", "version")
 

@@ -160,7 +160,7 @@ class Prefetch:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def decode_with(self, deserializers: Deserializers) -> None:
-        """Use these deserializers from now on, also for data that has already been fetched."""
+        """Use these deserializers from now on, even for data that has already been fetched."""
         self.deserializers = deserializers
         for state in self._holders:
             if state.chunk is not None:

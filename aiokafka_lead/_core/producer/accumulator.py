@@ -305,7 +305,7 @@ class Accumulator:
         return batch.outcome
 
     def claim(self, size: int, on_grant: Callable[[], None], now: float) -> MemoryClaim:
-        """Queue for ``size`` bytes of memory. Lingering batches are sent, to free memory."""
+        """Queue for ``size`` bytes of memory. If they are not free, stop lingering, so that batches release memory."""
         self.counters.buffer_waits += 1
         claim = self.memory.claim(size, on_grant)
         if not claim.granted:

@@ -66,7 +66,10 @@ def read_response(version: int, buffer: Buffer, position: int, end: int, view: m
 
 
 def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> BatchesResponse | None:
-    """Return the response at ``position``, or None if it is unusual in any way."""
+    """Return the response at ``position``, or None if it contains anything but acknowledgements.
+
+    For example, it may contain an error, or a tagged field that only newer brokers send.
+    """
     buffer = raw.readable(frame)
     at = position
     if at + 1 > end or not 0 < buffer[at] < 128:

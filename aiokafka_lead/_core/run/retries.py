@@ -65,7 +65,7 @@ class Retries(Generic[P]):
 
 
 class Shares:
-    """Decides if the next record is a fresh one or one that waits aside: a retry, or a record of a slow key.
+    """Decides if the next record is a new one or one that waits aside: a retry, or a record of a slow key.
 
     While both kinds are waiting, each has its share of the handlers, at least one. A kind without waiting records
     leaves its handlers to the other kind, and gets them back one by one as they finish. A single handler alternates

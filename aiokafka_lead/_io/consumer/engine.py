@@ -221,7 +221,9 @@ class ConsumerEngine(Kind, Generic[K, V]):
             self.membership.task.check_wait()
         missing = await self._missing(Deadline(timeout_ms))
         if missing is not None:
-            raise RequestTimedOutError(f"not ready within {timeout_ms:g} ms: still waiting for {missing}")
+            raise RequestTimedOutError(
+                f"the consumer was not ready within {timeout_ms:g} ms: still waiting for {missing}"
+            )
 
     async def _missing(self, deadline: Deadline) -> str | None:
         missing = await self.readiness.wait(deadline)

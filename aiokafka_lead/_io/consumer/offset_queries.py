@@ -167,7 +167,7 @@ class _Query:
         """An error that cannot be retried, or None."""
 
     def failed(self, error: KafkaError, trust: Trust) -> None:
-        """Store the error.
+        """Store the error. It ends the query if it cannot be retried.
 
         `UnknownServerError` is retried for some time, because another broker may already be the leader.
         """

@@ -53,7 +53,7 @@ class CheckedSends:
         """True if records can be appended unchanged."""
 
     def through(self, intake: Intake) -> Self:
-        """Return the same object with another intake."""
+        """Return a copy that passes its records to another intake."""
         other = copy(self)
         other._intake = intake
         return other

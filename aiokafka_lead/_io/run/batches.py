@@ -1,4 +1,4 @@
-"""Runs handlers that take several records at once, also within a transaction of `Consumer.run`."""
+"""Runs handlers that take several records at once, including those in a transaction of `Consumer.run`."""
 
 from __future__ import annotations
 

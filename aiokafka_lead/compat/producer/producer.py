@@ -127,7 +127,7 @@ class AIOKafkaProducer(Life):
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster. May be called again, also after a failure.
+        """Connect to the cluster. May be called again, even after a failure.
 
         Raises `KafkaConnectionError` if no bootstrap server can be used, and `ProducerClosed` after a stop.
         """
@@ -300,7 +300,7 @@ class AIOKafkaProducer(Life):
             raise fenced(error) from error
 
     async def _leave_transaction(self) -> None:
-        """Abort the open transaction because of an error, which then propagates, also if there is nothing to abort."""
+        """Abort the open transaction because of an error, which then propagates, even if there is nothing to abort."""
         transactions = self._native._transactions
         if transactions is not None:
             await transactions.leave()

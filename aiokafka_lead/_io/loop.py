@@ -243,7 +243,7 @@ class News:
         self._next: Waiter[None] | None = None
 
     def tell(self) -> None:
-        """Report an event."""
+        """Wake all tasks that are waiting now."""
         waiter, self._next = self._next, None
         if waiter is not None:
             waiter.set_result(None)

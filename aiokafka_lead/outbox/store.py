@@ -31,7 +31,7 @@ from .tables import Dialect, Outbox, dialect_of
 
 
 class Lease(NamedTuple):
-    """State of a shard."""
+    """The relay that works on a shard, and the relay that has requested it."""
 
     shard: int
     owner: str | None
@@ -41,7 +41,7 @@ class Lease(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Next steps of a relay."""
+    """The shards that a relay takes, and those that it requests from other relays."""
 
     take: list[int]
     """Shards to take, which are free or were handed over to the relay."""

@@ -254,7 +254,7 @@ _NO_NUMBERS = ("nan", "infinity", "-infinity", "inf", "-inf")
 
 
 class _Branch:
-    """Branch of a union."""
+    """One type of a union, with what is needed to decide whether a value fits it."""
 
     def __init__(self, given: Any, fits: _Fits) -> None:
         schema = settled(given, fits._named)

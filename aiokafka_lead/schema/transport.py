@@ -49,7 +49,7 @@ _BY_STATUS: dict[int, type[errors.SchemaRegistryError]] = {
 
 
 class Query(NamedTuple):
-    """Request to a registry."""
+    """A request to the schema registry, independent of the node that it is sent to."""
 
     method: str
     path: tuple[str | int, ...]

@@ -82,7 +82,7 @@ class InHand:
         self._on_release()
 
     def read(self, now: float) -> None:
-        """Record that the application reads."""
+        """Record a read by the application, which ends the time in which `comes_again` is True."""
         self._back_at_read = self.times_back
         self.first_read_at = min(self.first_read_at, now)
 
@@ -227,7 +227,7 @@ class InHand:
         return found
 
     def stored(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> None:
-        """Record an automatic commit."""
+        """Record offsets that were committed automatically."""
         for tp, offset in offsets:
             self._stored[tp] = Position(offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch)
 

@@ -162,7 +162,7 @@ class Leader:
         self._learn_by = now + LEARN_WITHIN_S
 
     def end(self) -> None:
-        """End the generation."""
+        """Forget the members and their topics, because the membership has ended."""
         self._members = []
         self.topics = frozenset()
 

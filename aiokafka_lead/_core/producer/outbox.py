@@ -83,7 +83,7 @@ class JointRequest:
         return True
 
     def request(self) -> BatchesRequest:
-        """Return the joined request."""
+        """Return one request with the batches of all added requests."""
         first = self._requests[0]
         if len(self._requests) > 1:
             topics: dict[bytes, list[tuple[int, memoryview]]] = {}
@@ -149,7 +149,7 @@ partitions would have to wait for another request.
 
 
 class Part(NamedTuple):
-    """The request of one producer."""
+    """One producer's part of a request to a broker."""
 
     owner: Hashable
     request: ProduceRequest

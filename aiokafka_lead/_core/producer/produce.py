@@ -210,7 +210,7 @@ class SentBatches(NamedTuple):
 
 
 class PartitionAnswer(NamedTuple):
-    """The result for one batch."""
+    """The broker's result for one batch: the base offset of its records, or an error."""
 
     batch: ProducerBatch
     error: KafkaError | None

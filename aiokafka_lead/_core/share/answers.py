@@ -53,7 +53,7 @@ class Arrived(NamedTuple):
 
 
 class ShareOutcome:
-    """The consequences of a response."""
+    """The records, errors and hints in a response, and whether its sender is in doubt."""
 
     __slots__ = ("arrived", "doubt", "errors", "hints", "lock_s", "refresh", "refused")
 
@@ -88,7 +88,7 @@ def read_failure(planned: Planned, error: KafkaError, now: float) -> None:
 
 
 def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchResponse, now: float) -> ShareOutcome:
-    """Process a ShareFetch response."""
+    """Apply a ShareFetch response to the exchange and its partitions. Return what else follows from it."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -115,7 +115,7 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
 def read_acknowledged(
     planner: SharePlanner, planned: Planned, response: ShareAcknowledgeResponse, now: float
 ) -> ShareOutcome:
-    """Process a ShareAcknowledge response."""
+    """Apply a ShareAcknowledge response to the exchange. Return what else follows from it."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -129,7 +129,7 @@ def read_acknowledged(
 
 
 class _Reading:
-    """Reads one response."""
+    """Applies one response to its exchange, and collects the rest in a `ShareOutcome`."""
 
     def __init__(self, planner: SharePlanner, planned: Planned, hints: HintReader, now: float) -> None:
         self._planner = planner

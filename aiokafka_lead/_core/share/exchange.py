@@ -242,7 +242,7 @@ class Exchange:
     # --- state --------------------------------------------------------------------------------------------------------
 
     def answered(self) -> None:
-        """Record a valid response."""
+        """Record a valid response, which ends all doubts about the broker."""
         self.trust.confirmed()
 
     def back_off(self, now: float, failure: type[KafkaError]) -> None:

@@ -220,7 +220,7 @@ class ApplicationSource:
         """True if the last call failed."""
 
     def resource(self) -> Attributes:
-        """Return the client's resource."""
+        """Return the attributes that identify the client."""
         return self._resource()
 
     def measures(self) -> Iterator[Measure]:

@@ -173,7 +173,7 @@ Java: ``ClientTelemetryUtils.maybeFetchErrorIntervalMs``.
 
 
 class Outcome(NamedTuple):
-    """The result of a response."""
+    """The error in a broker's response, if any, and its consequence."""
 
     error: KafkaError | None
     """The broker's error, or None."""

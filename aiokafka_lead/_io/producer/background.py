@@ -203,7 +203,7 @@ _threads = CodecThreads("compression")
 
 
 class _Build:
-    """The batches of a request."""
+    """A request that is being built: its batches and its connection."""
 
     __slots__ = ("batches", "connection", "done")
 

@@ -88,7 +88,7 @@ class Seat:
 
 
 class _Broker:
-    """The requests to one broker."""
+    """The requests to one broker, and the producers that wait to send to it."""
 
     __slots__ = ("held", "line", "node_id", "outbox")
 

@@ -72,7 +72,7 @@ REQUEST_WITHIN_S = 5.0
 
 
 class Page(NamedTuple):
-    """The response to a probe."""
+    """The HTTP response to a probe."""
 
     status: int
     content_type: str

@@ -43,7 +43,7 @@ from .manager import ABORT_WITHIN_S, Transactional, Transactions, transactions_o
 
 
 class ChainedTransaction(Chained):
-    """A transaction and its producer."""
+    """A transaction of the pipeline, with the producer that sends it."""
 
     def __init__(self, producer: Transactional, transactions: Transactions, number: int) -> None:
         super().__init__()

@@ -189,7 +189,7 @@ class _DecoderWriter(Source):
         return size
 
     def _flush(self) -> None:
-        """Read the current run."""
+        """Write the code that reads the current run of fixed-size fields in one call."""
         if self._formats == "B":
             self.line(f"{self._targets[0]} = buf[pos]; pos += 1")
         elif self._formats:

@@ -109,7 +109,7 @@ TRY_AGAIN_S = 60.0
 
 
 class _Timed(NamedTuple):
-    """A finished micro-batch."""
+    """The size and duration of a finished micro-batch."""
 
     tasks: int
     offsets: int

@@ -73,7 +73,7 @@ class AnyioTransport:
 
     @staticmethod
     async def drop(connected: SocketStream) -> None:
-        """Close the result of `connect`."""
+        """Close a socket that `connect` returned and that is not needed."""
         with anyio.CancelScope(shield=True):
             await anyio.aclose_forcefully(connected)
 

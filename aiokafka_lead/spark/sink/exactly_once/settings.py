@@ -202,7 +202,7 @@ FORMAT = 1
 
 
 class Entry(NamedTuple):
-    """Content of the ledger."""
+    """Content of the ledger: the current run, and its last decision to commit transactions."""
 
     run: str
     """Name of the run that wrote the entry. Earlier runs are fenced."""

@@ -145,7 +145,7 @@ class DescribedMessages:
             raise InvalidSchemaError(f"the Protobuf schema cannot be used: {shown(str(error))}") from None
 
     def _has(self, name: str) -> bool:
-        """Add an imported file unless it has already been added. Return False if the file is unknown."""
+        """Make an imported file available. Return False if it is unknown. Adds it to the pool if necessary."""
         if name not in self._added:
             text = self._texts.get(name)
             file = _built_in(name) if text is None else _described(name, text)

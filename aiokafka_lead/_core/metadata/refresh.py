@@ -323,7 +323,7 @@ class RefreshSchedule:
             row.asked = False
 
     def _lasts(self, now: float) -> bool:
-        """Return True if the latest period in which no known broker was able to help has not ended."""
+        """Return True if no known broker was able to help within the last ``patience_s`` seconds."""
         return now - self._at_a_loss_at <= self._patience_s
 
     def _asked(self, node_id: int) -> float:

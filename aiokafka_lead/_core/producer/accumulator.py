@@ -364,7 +364,10 @@ class Accumulator:
         return batch
 
     def _fill(self, batch: ProducerBatch, size: int, now: float) -> None:
-        """Handle a record that does not fit. The batch may now be sent, and grows only while it waits to be sent."""
+        """Close the batch or give it more room, because the next record, of this size, does not fit.
+
+        The batch may now be sent. While it waits to be sent, it may grow up to the topic's limit.
+        """
         queue = batch.queue
         topic = queue.topic
         if topic.sticky is queue and self._had_share(topic, topic.sticky_bytes + self.batch_size // 2, now):

@@ -431,7 +431,7 @@ class Work:
             self._queue(partition)
 
     def _queue(self, partition: PartitionWork) -> None:
-        """Let the partition take turns if it has records to handle."""
+        """Add the partition to those that take turns, if it has records to handle."""
         if partition.shut:
             return
         if not partition.queued and not partition.is_retry and partition.lanes.available():

@@ -417,10 +417,10 @@ class AnyOf:
 
 
 class Slices(Generic[K, V]):
-    """The records of an iteration in slices.
+    """Divides the records of an iteration into slices, so that other tasks run between slices.
 
-    There is no task switch between the records of a slice. Other tasks run between slices. The size of the slices
-    doubles if the last one took less than a quarter of `FAIR_S`, and halves otherwise.
+    There is no task switch within a slice. The size of the slices doubles if the last one took less than a quarter of
+    `FAIR_S`, and halves otherwise.
     """
 
     def __init__(self, reader: Reader[K, V]) -> None:

@@ -50,7 +50,7 @@ class Acknowledgement:
 
 
 class Acknowledging:
-    """The acknowledgements of one consumer."""
+    """Records the decisions of one consumer about its records, and waits until brokers have received them."""
 
     def __init__(
         self, client: Client, planner: SharePlanner, delivered: Delivered, planning: Signal, news: News

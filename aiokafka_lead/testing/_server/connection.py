@@ -237,7 +237,7 @@ class ServerConnection:
         self.resume()
 
     def resume(self) -> None:
-        """Serve further requests after an interruption."""
+        """Serve the requests that have waited for a response, a fault or the end of a throttle."""
         self.engine.run_deferred()
         self._pump()
 

@@ -249,7 +249,7 @@ class Subject:
 
 
 class Store:
-    """The content of one registry."""
+    """Holds the schemas, subjects and compatibility levels of one registry."""
 
     def __init__(self, compatibility: str) -> None:
         self.level = compatibility

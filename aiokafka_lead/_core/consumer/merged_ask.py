@@ -85,7 +85,7 @@ class AskingConsumer:
 
 
 class Asks:
-    """The open asks, and the consumers that may ask again soon."""
+    """Tracks the open asks, and the consumers that may ask again soon."""
 
     def __init__(self) -> None:
         self._open: dict[AskingConsumer, None] = {}

@@ -285,7 +285,10 @@ INTERRUPTIONS = 10
 
 
 class ClassicSchedule:
-    """The times of one member in seconds. Points in time are monotonic."""
+    """Decides when one member joins and sends heartbeats, and how long it waits for responses.
+
+    Times are in monotonic seconds.
+    """
 
     def __init__(self, config: ConsumerConfig, rng: Callable[[], float]) -> None:
         request_s = config.request_timeout_ms / 1000

@@ -266,7 +266,7 @@ class _TopicPartitions(Protocol):
 
 
 class Target:
-    """The latest target assignment of one member."""
+    """Holds the latest target assignment of one member, and finds the names of its topics."""
 
     def __init__(self) -> None:
         self.known = False

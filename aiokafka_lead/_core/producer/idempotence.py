@@ -108,7 +108,7 @@ class PlainSequencing(Sequencing):
 
 
 class IdempotentSequencing(Sequencing):
-    """The producer id, and the sequence numbers of every partition."""
+    """Gives batches a producer id and sequence numbers, so that retries neither duplicate nor reorder records."""
 
     __slots__ = ("producer_epoch", "producer_id", "restarts")
 

@@ -148,7 +148,7 @@ Then = Callable[[Waiter[None]], bool]
 
 
 class Flushing:
-    """The flushes of a producer."""
+    """Lets tasks wait until all records sent so far are acknowledged or have failed."""
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator

@@ -173,7 +173,7 @@ class Health(Protocol):
 
 
 class Service:
-    """The signals and probes of a run."""
+    """Stops a run at a signal, and answers the probes of its health."""
 
     def __init__(
         self,

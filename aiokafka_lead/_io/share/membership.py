@@ -112,7 +112,7 @@ class ShareMembership:
 
 
 class ShareHealthWatch:
-    """The health of a share consumer."""
+    """Determines the health of a share consumer."""
 
     def __init__(
         self,

@@ -165,7 +165,7 @@ class MetricsPush:
 
 
 class ApplicationMetrics:
-    """The application's metrics. They are not pushed if ``push`` is None."""
+    """Registers the application's metrics for pushes. Does nothing if ``push`` is None."""
 
     def __init__(self, client: object, push: MetricsPush | None, log: ClientLog) -> None:
         self._client = client

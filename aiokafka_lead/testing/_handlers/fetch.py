@@ -59,7 +59,7 @@ def fetch(context: RequestContext, request: wire.FetchRequest) -> wire.FetchResp
 
 
 class _Fetch:
-    """A fetch. It responds if it can, and otherwise waits for its partitions."""
+    """A fetch in progress. It responds once its partitions have enough data, or after its time limit."""
 
     def __init__(
         self,

@@ -217,7 +217,7 @@ def _session(
 
 
 class _ShareFetch:
-    """A fetch. It responds if it can, and otherwise waits for its partitions."""
+    """A ShareFetch in progress. It responds once it has acquired records, or after its time limit."""
 
     def __init__(
         self,

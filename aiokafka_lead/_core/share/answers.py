@@ -173,7 +173,7 @@ class _Reading:
             if not may_pass(kind):
                 self.outcome.errors.append(error)
                 for asked in self._planned.fetched.values():
-                    asked.partition.begun = True  # nothing better will come
+                    asked.partition.begun = True  # waiting longer would not help
             self.outcome.refresh = kind.refreshes_metadata or unknown
             self._useless(kind)
             return True
@@ -222,7 +222,7 @@ class _Reading:
             self._exchange.lose(kind("the partition has another leader, and the record is delivered again"), placed.tp)
         elif not may_pass(kind):
             self.outcome.errors.append(kind(f"{placed.tp} cannot be read: {shown(data.error_message or '')}"))
-            placed.begun = True  # nothing better will come
+            placed.begun = True  # waiting longer would not help
         placed.failure, retry = kind, self._planner.retry
         if not placed.patience.knows_failure(self._now, leader_epoch):
             placed.patience.failed(self._now, leader_epoch, retry, code in STALE, False)
@@ -253,7 +253,7 @@ class _Reading:
 
 
 def _valid(found: Sequence[AcquiredRecords]) -> list[AcquiredRange]:
-    """Return the valid ranges in offset order."""
+    """Return the acquired ranges in offset order, except invalid, too large and overlapping ones."""
     ranges: list[AcquiredRange] = []
     count = 0
     for entry in sorted(found, key=lambda each: each.first_offset):

@@ -65,7 +65,7 @@ class Pusher:
         self._wake.set()
 
     def close(self) -> bool:
-        """End soon. Return True if there will be a last push."""
+        """End `run` soon. Return True if it will push the last metrics before."""
         self._state.close(not self._collector.empty)
         self._wake.set()
         return not self._state.ended

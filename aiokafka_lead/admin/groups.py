@@ -387,6 +387,11 @@ class GroupCalls(AdminArea):
         describe: Callable[[DescribedGroup, int], V | KafkaError],
         deadline: Deadline,
     ) -> dict[str, V]:
+        """Describe groups through DescribeGroups. ``describe`` converts a group and its coordinator's node id.
+
+        Raises `GroupIdNotFoundError`, among others, for a group that does not exist.
+        """
+
         def build(mine: Sequence[str]) -> DescribeGroupsRequest:
             request = DescribeGroupsRequest(groups=list(mine))
             if with_operations:

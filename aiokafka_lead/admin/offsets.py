@@ -367,6 +367,10 @@ async def _fetch_once(
     require_stable: bool,
     deadline: Deadline,
 ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
+    """Send one OffsetFetch request. Return each partition's committed offset, None if it has none, or its error.
+
+    If ``partitions`` is None, these are all partitions with a committed offset. Raises errors of the whole group.
+    """
     version = connection.versions.version_for(OffsetFetchRequest, highest=_LAST_WITH_NAMES)
     wanted = None if partitions is None else dict.fromkeys(partitions)
     stable = require_stable and version >= _FIRST_FETCH_WITH_STABLE

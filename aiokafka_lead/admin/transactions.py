@@ -351,6 +351,7 @@ class TransactionCalls(AdminArea):
 def _description(
     transactional_id: str, coordinator: int, response: DescribeTransactionsResponse
 ) -> TransactionDescription | KafkaError:
+    """Return the description of a transaction, or the error that the coordinator reports instead."""
     for found in response.transaction_states:
         if found.transactional_id == transactional_id:
             break

@@ -262,6 +262,7 @@ def _spoken(config: ClientConfig) -> str:
 
 
 async def _reachable(where: str, host: str, port: int, called: str, findings: Findings) -> bool:
+    """Report whether the name resolves and a connection can be opened. Return True if both succeed."""
     try:
         with anyio.fail_after(_PATIENCE_S):
             addresses = await resolve(host, port)
@@ -438,6 +439,7 @@ async def _clock(admin: AdminClient, findings: Findings) -> None:
 
 
 async def _replicas(admin: AdminClient, alive: set[int], findings: Findings, seconds: float) -> None:
+    """Check that all replicas are alive and in sync, and that no leader moves within this number of seconds."""
     before = await admin.describe_topics()
     everything = [(topic, partition) for topic in before.values() for partition in topic.partitions]
     lost = [f"{topic.name}-{partition.partition}" for topic, partition in everything if partition.leader_id < 0]

@@ -206,6 +206,7 @@ def _wanted(text: str) -> Any:
 
 
 def _comparison(operator: str, text: str) -> Callable[[Any], bool]:
+    """Return a predicate that compares a field with the given text, as a number if both are numbers."""
     compare = _OPERATORS[operator]
     wanted = _wanted(text)
     word = wanted if isinstance(wanted, str) else text

@@ -63,7 +63,7 @@ def _cell(value: Any) -> str:
 
 
 class Output:
-    """Destination of a command's results and messages. With ``as_json``, results are JSON instead of tables.
+    """Writes a command's results and messages. With ``as_json``, results are JSON instead of tables.
 
     Output is buffered until `drain`, which is called at the end of the command. Long-running commands also call it in
     between.

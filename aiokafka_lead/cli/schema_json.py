@@ -243,6 +243,11 @@ class AvroJson:
         return self._of_kind(found, kind, schema)
 
     def _of_union(self, found: Any, branches: list[Any], space: str) -> Any:
+        """Convert JSON to a value of a union.
+
+        The branch is the record that the JSON names. Otherwise, it is the first branch that fits, and then the branch
+        named in Avro's own JSON encoding: an object with this name as its only key. Raises ValueError if none matches.
+        """
         if isinstance(found, dict) and _BRANCH in found:
             fields = dict(found)
             wanted = fields.pop(_BRANCH)

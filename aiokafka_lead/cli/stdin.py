@@ -96,8 +96,8 @@ def _source() -> Callable[[int], bytes]:
         number = buffer.fileno()
     except OSError:
         return buffer.read1
-    # Not the buffer's own read: it holds a lock while it waits, and the interpreter aborts if it cannot take this lock
-    # at exit.
+    # Do not use the buffer's own read. It holds a lock while it waits, and the interpreter aborts if it cannot take
+    # this lock at exit.
     return partial(_read_available, number)
 
 

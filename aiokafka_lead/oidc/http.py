@@ -196,7 +196,7 @@ class _Failure(NamedTuple):
 
 
 class _Dialling:
-    """Connections of one request, to each address of a host name in turn."""
+    """Connects for one request, to each address of a host name in turn."""
 
     def __init__(self, addresses: dict[tuple[str, int], Addresses[str]], timeout_s: float) -> None:
         self.deadline = time.monotonic() + timeout_s
@@ -367,7 +367,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class _Proxy(urllib.request.ProxyHandler):
-    """Proxies of the environment (``HTTPS_PROXY``), not used for addresses of this machine, as in Go."""
+    """Uses the proxies of the environment (``HTTPS_PROXY``), except for addresses of this machine, as in Go."""
 
     def proxy_open(self, req: Any, proxy: str, type: str) -> Any:
         if urllib.parse.urlsplit(req.full_url).hostname in _LOOPBACK:

@@ -124,6 +124,7 @@ class Instruments:
     def _attributes(
         self, name: str, kind: str, client: TracedClient | None, topic: str | None, error: BaseException | None
     ) -> dict[str, Value]:
+        """Return the attributes of a measurement. Equal arguments return the same dict."""
         failure = None if error is None else error_type(error)
         group, host, port = (None, None, None) if client is None else (client.group_id, client.host, client.port)
         key = (name, group, host, port, topic, failure)
@@ -159,7 +160,7 @@ _PARTS = re.compile(r"(root|remoteParentNotSampled|localParentNotSampled):(\w+)"
 
 
 class SamplingRules:
-    """Rules derived from the description of the tracer's sampler, whose wording OpenTelemetry specifies."""
+    """The sampler's rules, derived from its description, whose wording OpenTelemetry specifies."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer: Any = tracer

@@ -141,7 +141,7 @@ _GETTER = _Getter()
 
 
 class _Names(NamedTuple):
-    """Names of the headers that the propagator writes, in order."""
+    """A propagator, and the names of the headers that it writes, in order."""
 
     propagator: TextMapPropagator
     fields: frozenset[str]

@@ -194,7 +194,7 @@ Key = tuple[str, int, int, int]
 
 
 class Run:
-    """Spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
+    """Creates the spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -268,12 +268,12 @@ def _key(record: Any) -> Key:
 
 
 class Reads(Processes):
-    """Spans of one consumer."""
+    """Creates the spans of one consumer."""
 
     # --- receiving ---------------------------------------------------------------------------------------------------
 
     def received(self, began: int, records: Sequence[Record]) -> None:
-        """Record a call that has returned these records."""
+        """Trace a call that has returned these records."""
         if not self.kit.on:
             return
         topic, partition = place_of([(record.topic, record.partition) for record in records])

@@ -20,7 +20,7 @@ KEY_CHARACTERS = 256
 
 
 class Sends:
-    """Spans of one producer."""
+    """Creates the spans of one producer."""
 
     def __init__(self, kit: Kit, client: TracedClient) -> None:
         self._kit = kit

@@ -169,7 +169,7 @@ _TOP = ("", "")
 
 
 class _Type(NamedTuple):
-    """Properties of the type of a field in the reader's schema."""
+    """The properties of the type of a field in the reader's schema."""
 
     is_logical: bool
     """True if the type, or a type in it, has a logical type."""

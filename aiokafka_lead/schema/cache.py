@@ -88,6 +88,7 @@ class Cache(Generic[K, V]):
         self._flights.clear()
 
     async def _fly(self, place: tuple[object, K], flight: Waiter[V]) -> None:
+        """Send a request, cache its result, and pass the result to all callers that wait for ``flight``."""
         key = place[1]
         try:
             try:

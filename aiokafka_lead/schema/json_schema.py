@@ -46,6 +46,10 @@ def jsonable(value: Any) -> Any:
 
 
 def _jsonable(value: Any, path: str) -> Any:
+    """Convert a value to types of JSON.
+
+    Raises an error that names ``path`` if a reader would not get the same value.
+    """
     if value is None or type(value) in _AS_THEY_ARE:
         return value
     if isinstance(value, Enum):

@@ -235,6 +235,7 @@ class SchemaSerializer(Prepared, Generic[T]):
             await self._find(topic, is_key)
 
     async def _find(self, topic: str, is_key: bool) -> None:
+        """Get the schema of a topic's keys or values from the registry, and store its writer in ``_ready``."""
         registry = self._registry
         subject = text("the subject", self._subject_of(topic, is_key, self._format.record_name))
         until = math.inf

@@ -49,7 +49,7 @@ _BY_STATUS: dict[int, type[errors.SchemaRegistryError]] = {
 
 
 class Query(NamedTuple):
-    """Request to a registry."""
+    """A request to the schema registry, independent of the node that it is sent to."""
 
     method: str
     path: tuple[str | int, ...]
@@ -210,7 +210,7 @@ class Transport:
 
 
 class _Said(NamedTuple):
-    """A node's answer."""
+    """A node's answer: its status, and its content as JSON if it is JSON."""
 
     url: str
     status: int

@@ -213,6 +213,7 @@ class RecordBatch(Generic[K, V]):
         return to_arrow(self._columns)
 
     def _deserialized(self, column: list[bytes | None], one: Function | None, part: str) -> list[Any]:
+        """Deserialize a column. Raises an error that names the first record that cannot be deserialized."""
         if one is None:
             return column
         deserializer = one.call

@@ -237,6 +237,7 @@ def find_ranges(options: Mapping[str, str], parsed: SourceOptions) -> tuple[list
 
 
 async def _find(view: ClusterView, parsed: SourceOptions) -> tuple[list[OffsetRange], Mapping[str, str]]:
+    """Look up both bounds, repeatedly while brokers disagree. Return the ranges and the topic ids."""
     attempts = 1
     while True:
         start = await view.at(parsed.starting, starting=True)

@@ -40,7 +40,7 @@ ANSWERS = 3
 
 
 class Settled:
-    """Result of `Doubts.settle`."""
+    """Result of `Doubts.settle`: end offsets, confirmed losses, and partitions in doubt."""
 
     def __init__(self, ends: Progress, losses: list[str], in_doubt: Collection[TopicPartition]) -> None:
         self.ends = ends

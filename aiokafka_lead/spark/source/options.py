@@ -296,6 +296,7 @@ def stream_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
+    """Return the options that batch and streaming queries have in common. Raises ValueError if any is invalid."""
     refuse_owned(options, _OWNED)
     mention_unknown(options)
     if boolean(options, "pushFilters", False):

@@ -109,7 +109,7 @@ TRY_AGAIN_S = 60.0
 
 
 class _Timed(NamedTuple):
-    """A finished micro-batch."""
+    """The size and duration of a finished micro-batch."""
 
     tasks: int
     offsets: int
@@ -382,7 +382,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):  # pyright: ignore[reportGeneralTypeIssues]
-    """Class of a reader that has read a small micro-batch while planning it, until `getCache` returns the rows.
+    """The class of a reader that has read a small micro-batch while planning it, until `getCache` returns the rows.
 
     The micro-batch then needs no Python task. PySpark accepts rows from the driver only if the reader has the class of
     simple sources, which can neither limit micro-batches nor report their lag. A reader therefore changes its class for

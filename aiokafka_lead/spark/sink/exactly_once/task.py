@@ -61,7 +61,7 @@ class Run(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Result of a task attempt."""
+    """Result of a task attempt, sent to the driver: the rows written and their open transaction."""
 
     run: str
     began_s: float

@@ -32,7 +32,7 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 class AwsCredentials(NamedTuple):
     """Keys of an AWS identity.
 
-    Temporary keys also have a ``session_token`` and ``expires_at``, in seconds since 1970.
+    Temporary keys also have a ``session_token``, and ``expires_at`` in seconds since 1970.
     """
 
     access_key: str
@@ -108,7 +108,10 @@ def _end_of(given: Any) -> float | None:
 
 
 def signed(region: str, keys: AwsCredentials, now: float, life_s: int = LIFE_S) -> str:
-    """Return a token: a presigned URL, in base64 without padding."""
+    """Return a token: a presigned URL, in base64 without padding.
+
+    ``now`` is in seconds since 1970. ``life_s`` is the time until the token expires.
+    """
     host = f"kafka.{region}.amazonaws.com"
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     scope = f"{stamp[:8]}/{region}/{_SERVICE}/aws4_request"
@@ -133,7 +136,7 @@ def signed(region: str, keys: AwsCredentials, now: float, life_s: int = LIFE_S) 
 
 
 class _DefaultCredentials:
-    """Credentials from the places where AWS's tools look for them."""
+    """Finds credentials in the places where AWS's tools look for them."""
 
     def __init__(self) -> None:
         self._found: Any = None

@@ -165,6 +165,10 @@ class EmbeddedSchemaRegistry:
         return self.tokens is None or (given or "").removeprefix("Bearer ") in self.tokens
 
     def _content(self, method: str, path: list[str], query: dict[str, str], body: bytes) -> Any:
+        """Process a request for a path of Confluent's REST API. Return the content of the response.
+
+        Raises `Refusal` if the registry refuses the request or does not know the path.
+        """
         store = self._store
         normalize = query.get("normalize") == "true"
         match method, path:
@@ -239,6 +243,7 @@ def _fields(body: bytes) -> dict[str, Any]:
 
 
 def _sent(body: bytes) -> Stored:
+    """Return the schema in the body of a request. Raises `Refusal` if there is none."""
     try:
         content = json.loads(body)
         references = tuple((each["name"], each["subject"], each["version"]) for each in content.get("references", ()))

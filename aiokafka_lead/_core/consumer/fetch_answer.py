@@ -116,7 +116,7 @@ LEADERS_WORD = {OffsetOutOfRangeError.code, CorruptRecordError.code}
 
 
 class AnswerOptions(NamedTuple):
-    """Settings from the consumer's options."""
+    """The consumer's options that `AnswerReader` needs."""
 
     read_committed: bool
     check_crcs: bool
@@ -129,7 +129,7 @@ class AnswerOptions(NamedTuple):
 
 
 class FetchOutcome:
-    """Actions that the caller has to take."""
+    """The result of reading a response: the actions that the caller has to take."""
 
     __slots__ = ("doubt", "hints", "missing", "refresh")
 
@@ -238,6 +238,10 @@ class AnswerReader:
         snapshot: ClusterSnapshot,
         now: float,
     ) -> None:
+        """Handle a partition without an error: the bounds of its log, the replica to read from, and its records.
+
+        The records go undecoded to the prefetch buffer. If the log diverges, or all records are too old, none are used.
+        """
         if data.high_watermark >= 0:
             state.high_watermark = data.high_watermark
         if data.last_stable_offset >= 0:
@@ -431,6 +435,10 @@ class AnswerReader:
         snapshot: ClusterSnapshot,
         now: float,
     ) -> None:
+        """Handle a partition's error: reset or stop the partition, or delay its next fetch. Collect its leader hint.
+
+        Errors in `LEADERS_WORD` only delay the fetch if another broker than the leader has returned them.
+        """
         code = data.error_code
         self._counters.count_error(code)
         self._leave_follower(state, planned, now)

@@ -247,7 +247,7 @@ class HeartbeatSchedule:
     def removed(self, now: float) -> None:
         """Record that the coordinator has removed the member, which joins again at once.
 
-        If it had just joined, it waits, because that may happen again and again.
+        A member that had just joined waits first, because it may be removed repeatedly.
         """
         if now >= self._joined_at + self._backoff.longest_ms / 1000:
             self.forgive()
@@ -266,7 +266,7 @@ class _TopicPartitions(Protocol):
 
 
 class Target:
-    """The latest target assignment of one member."""
+    """Holds the latest target assignment of one member, and finds the names of its topics."""
 
     def __init__(self) -> None:
         self.known = False
@@ -426,7 +426,7 @@ class HeartbeatMember(ABC):
             self._forget_told()
 
     def _accepted(self, response: Any) -> None:
-        """Process the response to an accepted heartbeat."""
+        """Take over the epoch and the target assignment from the response to an accepted heartbeat."""
         self.epoch = response.member_epoch
         if response.assignment is not None:
             self._target.aim(response.assignment.topic_partitions, self._owned_topics())

@@ -55,7 +55,7 @@ class Exchange(Protocol):
 
 
 class Login(Protocol):
-    """Credentials for all connections of a client."""
+    """A client's credentials, with an `Exchange` for each of its connections."""
 
     @property
     def mechanism(self) -> str:

@@ -34,7 +34,7 @@ _log = logging.getLogger("aiokafka_lead.fastapi")
 
 
 class Scrapes:
-    """This worker's part of the shared page."""
+    """Publishes this worker's series for the other workers, and combines the series of all workers in one page."""
 
     def __init__(self, directory: str, app: str, page: Callable[[], str]) -> None:
         """Publish the series of this worker in ``directory``. ``page`` returns them as text.
@@ -70,7 +70,7 @@ class Scrapes:
             self._path.unlink(missing_ok=True)
 
     def end(self) -> None:
-        """Stop answering."""
+        """End `serve`, so other workers get no more answers."""
         self._scope.cancel()
 
     async def _answer(self, stream: ByteStream) -> None:

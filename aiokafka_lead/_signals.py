@@ -20,7 +20,7 @@ STOP = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK")
 
 
 class Received:
-    """Signals that have arrived for one task."""
+    """A queue of the signals that have arrived for one task."""
 
     def __init__(self) -> None:
         self.numbers: deque[signal.Signals] = deque()

@@ -83,7 +83,7 @@ class Dependency(Generic[T]):
 
 
 Transactional = Dependency[Producer[Any, Any]] | Dependency["TransactionPipeline[Any, Any]"]
-"""A dependency with a client for transactions."""
+"""A dependency that provides a client for transactions: a producer or a pipeline."""
 
 
 class _Consuming:
@@ -294,6 +294,7 @@ class Kafka:
         run: Mapping[str, Any],
         exactly_once: Transactional | None = None,
     ) -> Callable[[H], H]:
+        """Return the decorator that registers a handler. Check all options now, before the app starts."""
         make(self._new_client(), topics)  # to report invalid options now
         if config.from_options(run).stop_on_signals:
             raise errors.ConfigError("stop_on_signals must not be set, because the server of the app handles signals")

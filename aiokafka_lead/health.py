@@ -13,7 +13,10 @@ __all__ = ["ClientHealth", "ConsumerHealth", "ConsumerLag", "ProducerHealth", "T
 
 
 class ProducerHealth(Frozen):
-    """Snapshot of a producer's state. Times are in milliseconds, and None before the first such event."""
+    """Snapshot of a producer's state.
+
+    Times are in milliseconds. The time since an event is None before the first such event.
+    """
 
     problems: tuple[str, ...]
     """Reasons why the producer is unhealthy, as text."""
@@ -28,9 +31,8 @@ class ProducerHealth(Frozen):
     sends_waiting: int
     """Number of calls that wait for space in ``buffer_memory``."""
     own_problems: tuple[str, ...] = ()
-    """Those ``problems`` that a restart of the process may solve. Records that are not acknowledged while no broker can
-    be reached are not among them, because a restarted process could not reach a broker either, and would lose the
-    records."""
+    """The ``problems`` that a restart of the process may solve. They do not include unacknowledged records while no
+    broker can be reached, because a restarted process could not reach a broker either, and would lose the records."""
     reachable: bool = True
     """True if a broker can be reached."""
 
@@ -83,7 +85,10 @@ class ConsumerLag(Frozen):
 
 
 class ConsumerHealth(Frozen):
-    """Snapshot of a consumer's state. Times are in milliseconds, and None before the first such event."""
+    """Snapshot of a consumer's state.
+
+    Times are in milliseconds. The time since an event is None before the first such event.
+    """
 
     problems: tuple[str, ...]
     """Reasons why the consumer is unhealthy, as text."""
@@ -108,7 +113,7 @@ class ConsumerHealth(Frozen):
     absent: tuple[str, ...] = ()
     """Topics and partitions to read that do not exist in the cluster. A restart does not solve this problem."""
     own_problems: tuple[str, ...] = ()
-    """Those ``problems`` that a restart of the process may solve. Not among them are unanswered requests while no
+    """The ``problems`` that a restart of the process may solve. They do not include unanswered requests while no
     broker can be reached, temporary refusals by brokers, ``stuck`` partitions, and ``coordinator_doubted_ms``."""
     reachable: bool = True
     """True if a broker can be reached."""

@@ -47,7 +47,7 @@ def figures(metrics: type) -> dict[str, Figure]:
 
 
 def counter(prometheus: str = "", java: str = "") -> Any:
-    """Declare a field with a number that never decreases."""
+    """Declare a field with a number that never decreases. The arguments are its names in `Figure`."""
     return field(default=0, metadata={"figure": Figure("counter", prometheus, java, None)})
 
 
@@ -200,11 +200,11 @@ class ProducerMetrics(Frozen):
     leader_moves: int = counter("leader_moves")
     """Refusals by a former leader that were followed by an acknowledgement from the new leader."""
     leader_move_ms_total: float = counter()
-    """Total time in milliseconds from such a refusal (see ``leader_moves``) to the acknowledgement."""
+    """Total duration of the ``leader_moves`` in milliseconds, each from the refusal to the acknowledgement."""
     leader_move_ms_max: float = counter()
-    """The longest time from such a refusal to the acknowledgement, in milliseconds."""
+    """Duration of the longest leader move in milliseconds (see ``leader_move_ms_total``)."""
     leader_move_ms_last: float = counter()
-    """The latest time from such a refusal to the acknowledgement, in milliseconds."""
+    """Duration of the latest leader move in milliseconds (see ``leader_move_ms_total``)."""
     buffer_waits: int = counter("buffer_waits")
     """Calls of ``send`` that had to wait for ``buffer_memory``."""
     buffer_used_bytes: int = gauge("buffer_used_bytes")
@@ -256,7 +256,7 @@ class PartitionMetrics(Frozen):
 
 
 class ConsumerMetrics(Frozen):
-    """Metrics of a consumer: counts since it started, and the current state of its partitions."""
+    """Metrics of a consumer: counts since it was created, and the current state of its partitions."""
 
     topics: Mapping[str, ConsumerTopicMetrics] = rows(ConsumerTopicMetrics)
     """Counts by topic, for topics with received records."""
@@ -284,12 +284,12 @@ class ConsumerMetrics(Frozen):
     leader_moves: int = counter("leader_moves")
     """Refusals by a former leader, and lost connections, that were followed by a response from another broker."""
     leader_move_ms_total: float = counter()
-    """Total time in milliseconds from such a refusal (see ``leader_moves``) to the request that another broker
-    answered. That broker's wait for records is not included."""
+    """Total duration of the ``leader_moves`` in milliseconds, each from the refusal or lost connection to the request
+    that another broker answered. That broker's wait for records is not included."""
     leader_move_ms_max: float = counter()
-    """The longest time from such a refusal to that request, in milliseconds."""
+    """Duration of the longest leader move in milliseconds (see ``leader_move_ms_total``)."""
     leader_move_ms_last: float = counter()
-    """The latest time from such a refusal to that request, in milliseconds."""
+    """Duration of the latest leader move in milliseconds (see ``leader_move_ms_total``)."""
     session_resets: int = counter()
     """Fetch sessions that a broker no longer had (KIP-227)."""
     follower_redirects: int = counter()
@@ -341,7 +341,7 @@ class ShareTopicMetrics(Frozen):
 
 
 class ShareConsumerMetrics(Frozen):
-    """Metrics of a share consumer: counts since it started, and a current value."""
+    """Metrics of a share consumer: counts since it was created, and the current number of buffered records."""
 
     topics: Mapping[str, ShareTopicMetrics] = rows(ShareTopicMetrics)
     """Counts by topic, for topics with received records."""
@@ -360,12 +360,12 @@ class ShareConsumerMetrics(Frozen):
     leader_moves: int = counter("leader_moves")
     """Refusals by a former leader, and lost connections, that were followed by a response from another broker."""
     leader_move_ms_total: float = counter()
-    """Total time in milliseconds from such a refusal (see ``leader_moves``) to the request that another broker
-    answered. That broker's wait for records is not included."""
+    """Total duration of the ``leader_moves`` in milliseconds, each from the refusal or lost connection to the request
+    that another broker answered. That broker's wait for records is not included."""
     leader_move_ms_max: float = counter()
-    """The longest time from such a refusal to that request, in milliseconds."""
+    """Duration of the longest leader move in milliseconds (see ``leader_move_ms_total``)."""
     leader_move_ms_last: float = counter()
-    """The latest time from such a refusal to that request, in milliseconds."""
+    """Duration of the latest leader move in milliseconds (see ``leader_move_ms_total``)."""
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.share.fetch.manager.fetch.latency")
     """Time from a fetch request to its response, including the broker's wait for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")

@@ -53,7 +53,7 @@ _MATERIAL = (
 
 
 class _Values(Frozen):
-    """Values whose secrets do not appear in ``repr``, in ``vars`` or in error collectors."""
+    """Base class of values whose secrets do not appear in ``repr``, in ``vars`` or in error collectors."""
 
     def __init__(self, *values: Any, **given: Any) -> None:
         super().__init__(*values, **given)

@@ -103,11 +103,13 @@ class SerializationContext(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Offset and timestamp of a record, as returned by `Consumer.offsets_for_times`."""
+    """Offset and timestamp, as returned by `Consumer.offsets_for_times` and `AdminClient.list_offsets`."""
 
     offset: int
     timestamp_ms: int
+    """Milliseconds since 1970, or -1 if the broker returned no timestamp."""
     leader_epoch: int | None = None
+    """Leader epoch of the record, or None if the broker did not report it."""
 
 
 @dataclass(frozen=True, slots=True)  # not `Frozen`, which is slower: every commit creates one for each partition
@@ -117,6 +119,7 @@ class OffsetAndMetadata:
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
+    """Leader epoch of the record before the offset, to detect that the log was truncated (KIP-320). None if unknown."""
 
 
 class ConsumerGroupMetadata(Frozen):

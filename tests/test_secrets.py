@@ -26,8 +26,7 @@ from aiokafka_lead._wire.messages.sasl_authenticate import SaslAuthenticateReque
 from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import ConfigError, ConfigTypeError, KafkaError, SaslAuthenticationFailedError
 from aiokafka_lead.fastapi import Kafka
-from aiokafka_lead.oidc import ClientCredentials, Token
-from aiokafka_lead.oidc.clouds import AwsCredentials
+from aiokafka_lead.oidc import AwsCredentials, ClientCredentials, Token
 from aiokafka_lead.security import OAuth, Plain, Scram, Tls
 from aiokafka_lead.spark.data_source import KafkaDataSource
 from aiokafka_lead.testing import EmbeddedCluster

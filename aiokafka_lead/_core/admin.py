@@ -28,7 +28,7 @@ BRIEF_TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """Errors that are retried for a single item. All other errors are final."""
+    """A rule for the errors that are retried for a single item. All other errors are final."""
 
     codes: Collection[int] | None = frozenset({NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED})
     """Errors that are retried until the deadline. None means all retriable errors."""

@@ -109,7 +109,7 @@ class RunTracing(Protocol):
         ...
 
     def retried(self, record: Any, error: BaseException, attempts: int) -> None:
-        """Record that the handler raised this error, and will be called again within the same span."""
+        """Trace an error of the handler, which will be called again within the same span."""
         ...
 
     def within(self, record: Any) -> AbstractContextManager[object]:
@@ -117,11 +117,11 @@ class RunTracing(Protocol):
         ...
 
     def dead_letter(self, record: Any, error: BaseException, topic: str) -> None:
-        """Record that the record was sent to this dead-letter topic because of this error."""
+        """Trace a record that was sent to this dead-letter topic because of this error."""
         ...
 
     def failed(self, record: Any, error: BaseException) -> None:
-        """Record that the record was given up because of this error."""
+        """Trace a record that was given up because of this error."""
         ...
 
     def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:
@@ -133,7 +133,7 @@ class ReadTracing(Protocol):
     """Traces one consumer or share consumer."""
 
     def received(self, began: int, records: Sequence[Any]) -> None:
-        """Record that a call that began at this time (``time.time_ns()``) returns these records."""
+        """Trace a call that began at this time (``time.time_ns()``) and returns these records."""
         ...
 
     def records(self) -> RecordLoop:
@@ -151,11 +151,11 @@ class ReadTracing(Protocol):
     def committed(
         self, began: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException | None
     ) -> None:
-        """Record the end of a commit that began at this time. ``error`` is None if it succeeded."""
+        """Trace a commit that began at this time and has ended. ``error`` is None if it succeeded."""
         ...
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """Record a share group member's request, sent at ``began``, that acknowledged these numbers of records.
+        """Trace a share group member's request, sent at ``began``, that acknowledged these numbers of records.
 
         If the request failed, ``error`` is set.
         """

@@ -29,7 +29,7 @@ class Unsampled:
         """True if there is a tracer. A tracer may be removed while clients are running."""
 
     def note(self, context: object, topic: str, headers: Headers) -> None:
-        """Record that sends to the topic are not sampled in this context, and that records get these headers."""
+        """Remember that sends to the topic are not sampled in this context, and the headers that their records get."""
         if context is not self._context:
             self._context = context
             self._topics.clear()

@@ -257,6 +257,11 @@ class Calls(Requests):
         deadline: Deadline,
         retry: RetryRule,
     ) -> dict[str, V]:
+        """Look up the coordinators of all keys, and call ``ask_node`` once for each coordinator, with its keys.
+
+        A key whose coordinator is not found within `FIND_WITHIN_MS` is tried again later, without delaying others.
+        """
+
         async def ask(pending: Mapping[str, None]) -> Mapping[str, V | KafkaError]:
             outcomes: dict[str, V | KafkaError] = {}
             by_node: dict[Connection, list[str]] = {}

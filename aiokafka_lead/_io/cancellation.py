@@ -74,6 +74,7 @@ async def _shielded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def _watched(work: Callable[[], Coroutine[Any, Any, T]], on_cancel: Callable[[], None]) -> T:
+    """Run ``work`` shielded from cancel scopes. Call ``on_cancel`` as soon as a scope is cancelled."""
     ended = False
 
     async def watch() -> None:
@@ -100,6 +101,7 @@ async def _watched(work: Callable[[], Coroutine[Any, Any, T]], on_cancel: Callab
 async def _in_own_task(
     work: Callable[[], Coroutine[Any, Any, T]], name: str, on_cancel: Callable[[], None] | None
 ) -> T:
+    """Run ``work`` in a task of its own on asyncio, and wait for it despite cancellations of the caller."""
     task = asyncio.create_task(work(), name=name)
     cancellation: asyncio.CancelledError | None = None
     if on_cancel is not None:

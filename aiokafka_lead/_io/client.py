@@ -340,7 +340,7 @@ class Facade(Unpicklable):
     def unregister_metric_from_subscription(
         self, name: str, *, attributes: Mapping[str, str | int] | None = None
     ) -> None:
-        """Stop pushing a metric. Its function may be called one last time. An unknown metric is ignored."""
+        """Stop pushing a metric. Its function may still be called once. An unknown metric is ignored."""
         key = _key(name, attributes)
         self._client.check()
         self._client.application_metrics.unregister(key)

@@ -242,7 +242,7 @@ class News:
         self._next: Waiter[None] | None = None
 
     def tell(self) -> None:
-        """Report an event."""
+        """Wake all tasks that are waiting now."""
         waiter, self._next = self._next, None
         if waiter is not None:
             waiter.set_result(None)
@@ -389,6 +389,7 @@ class Host:
             self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
 
     async def _run(self) -> None:
+        """Run the function, and store its error. Raise only what the event loop must see."""
         cancelled = anyio.get_cancelled_exc_class()
         try:
             with self._scope:
@@ -478,7 +479,7 @@ PROCESSORS = os.cpu_count() or 1
 
 
 class CodecThreads:
-    """Threads for compression or decompression, one per processor. All clients of an event loop share them.
+    """Compresses or decompresses in threads, one per processor. All clients of an event loop share them.
 
     The threads have a separate limiter. The application also uses anyio's default limiter, and its threads may be
     waiting for a client.

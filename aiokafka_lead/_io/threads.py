@@ -73,7 +73,7 @@ _Outcome = tuple[Any, BaseException | None]
 
 
 class _Threads:
-    """Threads that wait for another call after each call. There is one thread per concurrent call.
+    """A pool of threads, one per concurrent call. After a call, a thread waits for another one.
 
     `threading.Thread.start` waits until the thread is running. On a busy machine, starting a thread for each call would
     block the event loop for tens of milliseconds.

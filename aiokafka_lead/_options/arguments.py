@@ -40,7 +40,7 @@ def string(name: str, value: Any) -> str:
 
 
 def topic_name(name: str, value: Any) -> str:
-    """Return a valid topic name."""
+    """Check a topic name and return it as a plain str."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value:

@@ -92,6 +92,11 @@ def application_function(name: str, value: Any) -> Any:
 
 
 def _asks(name: str, function: Callable[..., Any]) -> bool:
+    """Return True if the function must be called with a `SerializationContext` as its second argument.
+
+    That is the case if it requires a second argument, or has one named ``context``. Raises `ConfigTypeError` if the
+    function takes neither one argument nor these two.
+    """
     try:
         signature = signature_of(function)
     except (TypeError, ValueError):  # some builtin functions have no signature

@@ -194,6 +194,7 @@ class TlsMaterial:
     # --- authorities ---
 
     def _trusting(self) -> ssl.SSLContext:
+        """Return a context that trusts the authorities in the options, or by default the system's authorities."""
         cadata = self._cadata()
         if self.ssl_cafile is None:
             with self._usable(self._name("ssl_cadata")):
@@ -229,6 +230,7 @@ class TlsMaterial:
     # --- the client's own certificate ---
 
     def _present(self, context: ssl.SSLContext, name: str, chain: bytes) -> None:
+        """Let the context present this certificate, with its key from the same option or from the option for keys."""
         where = self._where(name)
         separate = self._source("ssl_key")
         if self._kind(where, chain) is Kind.PKCS12:
@@ -251,6 +253,7 @@ class TlsMaterial:
         self._load(context, pem, password, where, key_name)
 
     def _load(self, context: ssl.SSLContext, pem: bytes, password: str, where: str, key_name: str) -> None:
+        """Load a certificate and its key from PEM. Raises `ConfigError`, which names the option at fault."""
         asked = False
 
         def answer() -> str:

@@ -97,7 +97,7 @@ def exact_bytes(content: object, what: str) -> bytes:
     """Return the bytes of a bytes-like object. Raises TypeError for other types."""
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(memoryview(content))
-    raise TypeError(f"a record's {what} must be bytes or None, got {type(content).__name__}")
+    raise TypeError(f"a record's {what} must be bytes or None, not {type(content).__name__}")
 
 
 def exact_headers(headers: Sequence[Header]) -> Headers:
@@ -117,7 +117,7 @@ def converted_headers(headers: Headers) -> Headers:
     found: list[Header] = []
     for name, content in headers:
         if not isinstance(name, str):
-            raise TypeError(f"a header's key must be str, got {type(name).__name__}")
+            raise TypeError(f"a header's key must be str, not {type(name).__name__}")
         found.append((str.__str__(name), None if content is None else exact_bytes(content, "header value")))
     return tuple(found)
 
@@ -251,7 +251,7 @@ class BatchBuilder:
     def append_values(self, timestamp_ms: int, values: Sequence[bytes | None], start: int) -> int:
         """Add the records ``values[start:]``, without keys and headers. Return the number of records that fit."""
         if start < 0:
-            raise ValueError(f"start must not be negative, got {start}")
+            raise ValueError(f"start must not be negative: {start}")
         count = len(values)
         at = start
         while at < count:
@@ -264,9 +264,10 @@ class BatchBuilder:
         return at - start
 
     def _append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
+        """Append a record and return its index, or -1 if the batch is full."""
         # From here on, no other code runs, so values checked and measured now are still valid when they are written.
         if timestamp_ms < 0:
-            raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
+            raise ValueError(f"timestamp_ms must not be negative: {timestamp_ms}")
         if timestamp_ms > _INT64_MAX:
             raise OverflowError("timestamp_ms does not fit into 64 bits")
         if self.closed:

@@ -14,7 +14,7 @@ from ..types import CompressionType
 # --- checksums --------------------------------------------------------------------------------------------------------
 #
 # CRC-32C (Castagnoli), from the C extension of the package crc32c, or in Python if that is not available. A zip of
-# Python files, as Spark sends it to executors, contains no extensions. In Python, some 10 MB/s are reached.
+# Python files, as Spark sends it to executors, contains no extensions. The code in Python reaches about 10 MB/s.
 #
 # The extension is imported directly. Importing the package would read its version through ``importlib.metadata``, which
 # imports ``email`` and many other modules. That takes 30 ms and 5 MiB, more than the rest of this client.

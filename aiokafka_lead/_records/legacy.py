@@ -113,6 +113,10 @@ def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int
 
 
 def _batch_of(outer: _Message, messages: list[_Message], size_bytes: int, max_decompressed_bytes: int) -> BatchView:
+    """Return a batch (format 2) with the records of a message set (format 0 or 1).
+
+    Raises `CorruptRecordError` if the offsets do not increase. ``size_bytes`` is the size of the message set.
+    """
     base = messages[0].offset
     last = messages[-1].offset - base
     if base < 0 or last > INT32_MAX:
@@ -170,6 +174,7 @@ def _nullable(data: memoryview, at: int) -> tuple[memoryview | None, int]:
 
 
 def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompressed_bytes: int) -> list[_Message]:
+    """Return the messages of a compressed set, with absolute offsets."""
     if codec >= _ZSTD or outer.value is None:
         raise CorruptRecordError("a message is marked as a compressed set, but is not")
     name = CODEC_NAMES[codec]

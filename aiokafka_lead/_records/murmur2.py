@@ -10,7 +10,7 @@ _RANGE = 0x100000000
 
 
 def murmur2(key: bytes) -> int:
-    """Return the same as Java's ``Utils.murmur2``, a signed number of 32 bits.
+    """Return the 32-bit murmur2 hash of a key as a signed number, like Java's ``Utils.murmur2``.
 
     The partition of a key is ``(murmur2(key) & 0x7fffffff) % partitions``.
     """

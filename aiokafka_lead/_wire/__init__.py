@@ -13,18 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UnsupportedVersionError
-from .codec import (
-    decode,
-    decode_answer,
-    decode_response,
-    decode_response_in_steps,
-    element_decoder,
-    encode,
-    encode_request,
-    make_codecs,
-    peek_correlation_id,
-    stepwise_decoder,
-)
+from .codec import decode, element_decoder, encode, make_codecs, stepwise_decoder
+from .framing import decode_answer, decode_response, decode_response_in_steps, encode_request, peek_correlation_id
 from .message import ZERO_UUID, Buffer, Message, Records, Request, Response, Struct
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Any
 from .._values import NamedTuple
 from ..errors import MalformedMessageError, UnsupportedVersionError
 from .api_key import NAMES
-from .codec import API_VERSIONS_KEY, decode_from, finish_frame, skip_header_tags
+from .codec import decode_from
+from .framing import API_VERSIONS_KEY, finish_frame, skip_header_tags
 from .message import Buffer, Request, Response
 from .primitives import malformed
 

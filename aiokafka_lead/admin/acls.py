@@ -74,7 +74,7 @@ class AclResourceType(_Known):
 
 
 class AclPatternType(_Known):
-    """Match of a rule's resource name with the names of resources (KIP-290)."""
+    """Type of match between the resource name in a rule and the names of resources (KIP-290)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -250,7 +250,7 @@ class AclCalls(AdminArea):
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout_ms: float | None = None
     ) -> dict[AclBindingFilter, tuple[AclBinding, ...]]:
-        """Delete all rules that match any of the filters, and return a dict from filter to its deleted rules.
+        """Delete all rules that match any of the filters, and return the deleted rules by filter.
 
         An empty filter, ``AclBindingFilter()``, deletes every rule. The result omits rules that an earlier attempt
         deleted if the response to that attempt was lost.

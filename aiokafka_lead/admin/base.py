@@ -33,7 +33,7 @@ class AdminArea:
 def by_topic(
     items: Mapping[TopicPartition, V], partition: Callable[[int, V], P], topic: Callable[[str, list[P]], T]
 ) -> list[T]:
-    """Group the items of partitions by topic, as requests need them."""
+    """Group items by topic for a request, in which each topic contains its partitions."""
     nested: dict[str, list[P]] = {}
     for where, item in items.items():
         nested.setdefault(where.topic, []).append(partition(where.partition, item))
@@ -41,7 +41,7 @@ def by_topic(
 
 
 def indexes_by_topic(partitions: Iterable[TopicPartition], topic: Callable[[str, list[int]], T]) -> list[T]:
-    """Group the numbers of partitions by topic, as requests need them."""
+    """Group partition numbers by topic for a request, in which each topic contains its partitions."""
     return by_topic(dict.fromkeys(partitions), lambda partition, _: partition, topic)
 
 
@@ -56,16 +56,16 @@ def partitions_of(topics: Iterable[_TopicPartitions]) -> tuple[TopicPartition, .
 
 
 def called(group_id: str) -> str:
-    """Return a group's name as it appears in errors."""
+    """Return the text that names a group in errors."""
     return f"group {group_id!r}"
 
 
 async def outcomes_of(call: Awaitable[Mapping[K, V]]) -> dict[K, V | KafkaError]:
-    """Await an admin call that returns a dict, and return a dict from each item to its value or its error.
+    """Await an admin call that returns a dict, and return a dict with the value or the error of each item.
 
         outcomes = await outcomes_of(admin.describe_consumer_groups(["a", "b"]))
 
-    An error of single items is not raised, but is their value in the dict. An error of the whole call, such as a lost
+    The error of an item is not raised, but is the value of the item. An error of the whole call, such as a lost
     connection, is raised. For a call that returns None, such as `delete_topics`, catch the error and read its
     ``outcomes``.
     """

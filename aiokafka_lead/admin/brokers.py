@@ -79,7 +79,7 @@ class BrokerCalls(AdminArea):
         partitions: Iterable[TopicPartition] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[int, dict[str, LogDirDescription | KafkaError]]:
-        """Return a dict from broker id to a dict from path to log directory (KIP-113, KIP-827).
+        """Return the log directories of brokers as nested dicts, by broker id and then by path (KIP-113, KIP-827).
 
             for path, directory in (await admin.describe_log_dirs([1]))[1].items():
                 print(path, directory)

@@ -78,19 +78,23 @@ class FeatureUpdate(NamedTuple):
     """The new level of a feature. Level 0 disables the feature."""
 
     max_version_level: int
+    """Level that all brokers use after the update."""
     upgrade_type: FeatureUpgradeType = FeatureUpgradeType.UPGRADE
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """A controller or broker that replicates the metadata log. Times are in milliseconds since the epoch."""
+    """A controller or broker that replicates the metadata log."""
 
     replica_id: int
     directory_id: UUID | None
     """Id of the log directory; None before Kafka 3.9."""
     log_end_offset: int
+    """Offset after the last record of the metadata log on this replica."""
     last_fetch_ms: int | None
+    """Time of the replica's last fetch, in milliseconds since 1970 by the leader's clock. None if unknown."""
     last_caught_up_ms: int | None
+    """Time at which the replica had last caught up with the leader, in the same unit. None if unknown."""
 
 
 class RaftVoterEndpoint(NamedTuple):
@@ -108,6 +112,7 @@ class QuorumDescription:
     leader_id: int
     leader_epoch: int
     high_watermark: int
+    """Offset up to which the metadata log is committed."""
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
     nodes: Mapping[int, tuple[RaftVoterEndpoint, ...]]

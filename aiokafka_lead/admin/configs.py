@@ -80,7 +80,9 @@ class ConfigEntry:
     value: str | None
     source: ConfigSource
     read_only: bool
+    """True if the value can only be changed in the configuration file of a broker, followed by a restart."""
     is_sensitive: bool
+    """True for a secret, whose value brokers never return."""
 
     @property
     def is_default(self) -> bool:
@@ -150,7 +152,7 @@ class ConfigCalls(AdminArea):
         names: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Return a dict from resource to a dict from name to `ConfigEntry`.
+        """Return the configurations of resources as nested dicts, by resource and then by name.
 
             topic = ConfigResource(ConfigResourceType.TOPIC, "events")
             found = await admin.describe_configs([topic], names=["retention.ms"])

@@ -126,13 +126,15 @@ class ConsumerGroupDescription:
     type: GroupType
     state: GroupState
     partition_assignor: str
+    """Name of the assignor."""
     members: tuple[ConsumerMemberDescription, ...]
     coordinator_id: int
     is_simple: bool = False
     """True if the group has never had members and only stores offsets, for consumers that use `Consumer.assign`."""
     group_epoch: int | None = None
-    """None for a group of the classic protocol."""
+    """Number that increases with each change that needs a new assignment. None for a group of the classic protocol."""
     target_assignment_epoch: int | None = None
+    """Value of ``group_epoch`` for which the latest assignment was computed."""
     authorized_operations: frozenset[AclOperation] | None = None
     """Operations that this user may perform on the group. None unless they were requested."""
 
@@ -164,6 +166,7 @@ class ClassicGroupDescription:
     members: tuple[ClassicMemberDescription, ...]
     coordinator_id: int
     authorized_operations: frozenset[AclOperation] | None = None
+    """Operations that this user may perform on the group. None unless they were requested."""
 
 
 _STATES = optional(list_of("GroupState", instance(GroupState, "a GroupState")))
@@ -208,7 +211,7 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ConsumerGroupDescription]:
-        """Return a dict from group id to the description of each consumer group, classic or KIP-848.
+        """Return the descriptions of consumer groups, classic or KIP-848, by group id.
 
             group = (await admin.describe_consumer_groups(["billing"]))["billing"]
             print(group.state, [member.assignment for member in group.members])
@@ -232,7 +235,7 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ClassicGroupDescription]:
-        """Return a dict from group id to the description of each group of the classic protocol.
+        """Return the descriptions of groups of the classic protocol by group id.
 
         Members may be any clients, such as Kafka Connect workers. Their metadata and assignments are bytes, because
         each protocol type has its own format. With ``include_authorized_operations``, a description includes the
@@ -379,6 +382,11 @@ class GroupCalls(AdminArea):
         describe: Callable[[DescribedGroup, int], V | KafkaError],
         deadline: Deadline,
     ) -> dict[str, V]:
+        """Describe groups through DescribeGroups. ``describe`` converts a group and its coordinator's node id.
+
+        Raises `GroupIdNotFoundError`, among others, for a group that does not exist.
+        """
+
         def build(mine: Sequence[str]) -> DescribeGroupsRequest:
             return DescribeGroupsRequest(groups=list(mine), include_authorized_operations=with_operations)
 

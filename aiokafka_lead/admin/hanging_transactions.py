@@ -49,8 +49,8 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
         `abort_transaction`.
 
         The call searches the given ``topics``, the given ``partitions``, or all replicas of ``broker_id``; at least one
-        of these must be given. With ``broker_id``, the information comes from that broker. Only transactions without a
-        write for ``max_transaction_timeout_ms`` (default: 900000) can hang, so pass the brokers'
+        of these must be given. With ``broker_id``, the information comes from that broker. A transaction can hang only
+        if it has had no write for ``max_transaction_timeout_ms`` (default: 900000). Set this to the brokers'
         ``transaction.max.timeout.ms``. Raises the errors of `describe_producers`.
         """
         names = TOPICS("topics", topics)

@@ -75,7 +75,7 @@ _BY = integer(-INT64_MAX, INT64_MAX)
 
 
 def reset_to(name: str, value: Any) -> ResetTo:
-    """Check the target of a reset."""
+    """Check and return the target of a reset. ``name`` is the name of the argument in errors."""
     match value:
         case datetime():
             if value.tzinfo is None:
@@ -110,7 +110,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return a dict from partition to the offset that a group has committed.
+        """Return the committed offset of a group in each partition.
 
             committed = await admin.list_consumer_group_offsets("billing")
             print(committed[TopicPartition("events", 0)].offset)
@@ -197,7 +197,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
 
             await admin.reset_consumer_group_offsets("billing", to=timedelta(hours=1), topics=["events"], dry_run=True)
 
-        Returns a dict from partition to its committed offset before and after. ``to`` is the target:
+        Returns the committed offset of each partition before and after. ``to`` is the target:
 
         - A `datetime` with a time zone, or milliseconds since 1970: the first record at or after that time, or the end
           of the partition if there is none.
@@ -367,6 +367,10 @@ async def _fetch_once(
     require_stable: bool,
     deadline: Deadline,
 ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
+    """Send one OffsetFetch request. Return each partition's committed offset, None if it has none, or its error.
+
+    If ``partitions`` is None, these are all partitions with a committed offset. Raises errors of the whole group.
+    """
     version = connection.versions.version_for(OffsetFetchRequest, highest=_LAST_WITH_NAMES)
     wanted = None if partitions is None else dict.fromkeys(partitions)
     stable = require_stable and version >= _FIRST_FETCH_WITH_STABLE
@@ -433,5 +437,5 @@ def _moment(to: datetime | timedelta | int) -> int:
 
 
 def _milliseconds_of(moment: datetime) -> int:
-    """Return the first whole millisecond since 1970 at or after a time, which has a time zone, exactly."""
+    """Return the first whole millisecond since 1970 at or after a time with a time zone, without rounding errors."""
     return -((_EPOCH - moment) // timedelta(milliseconds=1))

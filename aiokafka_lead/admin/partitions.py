@@ -53,6 +53,7 @@ class PartitionReassignment:
     """A reassignment that is in progress, with ids of brokers (KIP-455)."""
 
     replicas: tuple[int, ...]
+    """All current replicas, including the replicas that are being added or removed."""
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
 
@@ -96,10 +97,10 @@ class PartitionCalls(AdminArea):
         election_type: ElectionType = ElectionType.PREFERRED,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, bool]:
-        """Elect leaders for these partitions (default: all partitions).
+        """Elect leaders for these partitions (default: all partitions), by default the preferred leaders.
 
-        Returns a dict from partition to True (a new leader was elected) or False (the partition already had the right
-        leader). Without ``partitions``, the result omits the partitions that needed no election.
+        Returns for each partition True if a new leader was elected, or False if the partition already had the right
+        leader. Without ``partitions``, the result omits the partitions that needed no election.
         ``ElectionType.UNCLEAN`` may choose a replica that is not in sync, which loses records.
 
         Raises `PreferredLeaderNotAvailableError` or `EligibleLeadersNotAvailableError` if no suitable replica is
@@ -158,7 +159,7 @@ class PartitionCalls(AdminArea):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Return a dict from partition to its reassignment in progress (default: for all partitions).
+        """Return the reassignments in progress by partition (default: of all partitions).
 
         The result omits partitions that are not being reassigned or do not exist.
         """
@@ -182,7 +183,7 @@ class PartitionCalls(AdminArea):
     async def list_offsets(
         self, at: Mapping[TopicPartition, int], *, read_committed: bool = False, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return a dict from partition to an offset, with its timestamp and leader epoch.
+        """Return the requested offset of each partition, with its timestamp and leader epoch.
 
             await admin.list_offsets({TopicPartition("events", 0): OffsetSpec.LATEST})
 
@@ -204,8 +205,8 @@ class PartitionCalls(AdminArea):
 
             await admin.delete_records({TopicPartition("events", 0): 1000})
 
-        An offset of -1 means the high watermark, so all records are deleted. Returns a dict from partition to its first
-        remaining offset.
+        An offset of -1 means the high watermark, so all records are deleted. Returns the first remaining offset of each
+        partition.
 
         Raises `OffsetOutOfRangeError` for an offset above the high watermark, `PolicyViolationError` for a topic that
         is only compacted (``cleanup.policy=compact``), and `UnknownTopicOrPartitionError`. The records of the other

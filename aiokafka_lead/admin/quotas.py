@@ -95,7 +95,7 @@ class QuotaCalls(AdminArea):
     async def describe_client_quotas(
         self, quota_filter: ClientQuotaFilter = _ALL_QUOTAS, *, timeout_ms: float | None = None
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """Return a dict from entity to the quotas that a filter selects (default: all quotas) (KIP-546).
+        """Return the quotas that a filter selects, by entity (default: all quotas; KIP-546).
 
             {(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1000000.0}}
 

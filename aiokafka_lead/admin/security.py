@@ -50,7 +50,7 @@ class ScramMechanism(IntEnum):
 
 
 class ScramCredential(NamedTuple):
-    """A user's SCRAM credential, without the secret parts that brokers do not return."""
+    """Mechanism and iterations of a user's SCRAM credential. Brokers never return the secret parts."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -95,7 +95,9 @@ class DelegationToken:
     requester: str | None
     """Principal that requested the token; None before Kafka 3.3."""
     renewers: tuple[str, ...]
+    """Principals that may renew the token in addition to its owner."""
     issued_ms: int
+    """Time at which the token was created."""
     expires_ms: int
     """Time at which the token expires unless it is renewed."""
     max_ms: int
@@ -143,7 +145,7 @@ class SecurityCalls(AdminArea):
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, tuple[ScramCredential, ...]]:
-        """Return a dict from user to a tuple of `ScramCredential`, without secrets (KIP-554).
+        """Return the SCRAM credentials of users, without secrets, as a tuple for each user (KIP-554).
 
         Each credential has a mechanism and a number of iterations. Without ``users``, the result contains all users
         with credentials. Raises `ResourceNotFoundError` if a given user has no credentials. The error's ``outcomes``

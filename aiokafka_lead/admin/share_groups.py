@@ -68,9 +68,12 @@ class ShareGroupDescription:
     members: tuple[ShareMemberDescription, ...]
     coordinator_id: int
     group_epoch: int
+    """Number that increases with each change that needs a new assignment."""
     target_assignment_epoch: int
+    """Value of ``group_epoch`` for which the latest assignment was computed."""
     assignor: str
     authorized_operations: frozenset[AclOperation] | None = None
+    """Operations that this user may perform on the group. None unless they were requested."""
 
 
 class ShareGroupOffset(NamedTuple):
@@ -103,7 +106,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ShareGroupDescription]:
-        """Return a dict from group id to the description of each share group (KIP-932, Kafka 4.1).
+        """Return the descriptions of share groups by group id (KIP-932, Kafka 4.1).
 
         With ``include_authorized_operations``, a description includes the operations on the group that this user may
         perform. Raises `GroupIdNotFoundError` if a group does not exist or is of another type. The error's ``outcomes``
@@ -128,7 +131,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
 
     async def delete_share_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete share groups. This is `delete_consumer_groups` under Java's name."""
+        """Delete share groups. Java's name for `delete_consumer_groups`."""
         await self.delete_consumer_groups(group_ids, timeout_ms=timeout_ms)
 
     async def list_share_group_offsets(
@@ -138,7 +141,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         *,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
-        """Return a dict from partition to the start offset and the lag of a share group.
+        """Return the start offset and the lag of a share group in each partition.
 
         Without ``partitions``, the result contains all partitions of the group. Otherwise, it contains the given
         partitions; the value is None for a partition without a start offset, or if the group does not exist.
@@ -174,8 +177,8 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     ) -> dict[TopicPartition, StartOffsetChange]:
         """Reset the start offsets of a share group without members.
 
-        Returns a dict from partition to its start offset before and after. The group forgets all deliveries and
-        acknowledgements from the new start offset on, so it delivers these records again.
+        Returns the start offset of each partition before and after. The group forgets the deliveries and
+        acknowledgements of all records at or after the new start offset, and delivers these records again.
 
         ``to``, ``topics``, ``partitions`` and ``dry_run`` are as in `reset_consumer_group_offsets`. Without ``topics``
         and ``partitions``, the call resets every partition that was ever assigned to a member of the group.

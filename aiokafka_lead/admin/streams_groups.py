@@ -26,8 +26,11 @@ class StreamsTasks:
     """Tasks of a member of a streams group: the partitions of each subtopology."""
 
     active: Mapping[str, tuple[int, ...]]
+    """Tasks that process records."""
     standby: Mapping[str, tuple[int, ...]]
+    """Tasks that keep copies of state stores, for a fast failover."""
     warmup: Mapping[str, tuple[int, ...]]
+    """Tasks that restore their state stores before they become active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,13 @@ class StreamsMemberDescription:
     rack: str | None
     member_epoch: int
     topology_epoch: int
+    """Epoch of the topology that the member runs."""
     process_id: str
+    """Id of the process, which may run several members."""
     endpoint: tuple[str, int] | None
+    """Host and port of the process for interactive queries, or None."""
     client_tags: Mapping[str, str]
+    """Tags for the rack-aware assignment of tasks."""
     assignment: StreamsTasks
     target_assignment: StreamsTasks
     is_classic: bool
@@ -55,9 +62,13 @@ class StreamsSubtopology:
 
     subtopology_id: str
     source_topics: tuple[str, ...]
+    """Topics that it reads."""
     repartition_sink_topics: tuple[str, ...]
+    """Repartition topics that it writes."""
     repartition_source_topics: tuple[str, ...]
+    """Repartition topics that it reads."""
     state_changelog_topics: tuple[str, ...]
+    """Changelog topics of its state stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +77,13 @@ class StreamsNode:
 
     name: str
     kind: Literal["source", "processor", "sink", "unknown"]
-    """"unknown" if this client does not know the kind."""
+    """"unknown" for a kind that this client does not know."""
     source_topics: tuple[str, ...]
     sink_topic: str | None
     stores: tuple[str, ...]
+    """Names of the state stores that it uses."""
     successors: tuple[str, ...]
+    """Names of the nodes that receive its records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +121,14 @@ class StreamsGroupDescription:
     members: tuple[StreamsMemberDescription, ...]
     coordinator_id: int
     group_epoch: int
+    """Number that increases with each change that needs a new assignment."""
     target_assignment_epoch: int
+    """Value of ``group_epoch`` for which the latest assignment was computed."""
     topology_epoch: int | None
     """None before a member has described its topology."""
     subtopologies: tuple[StreamsSubtopology, ...]
     authorized_operations: frozenset[AclOperation] | None = None
+    """Operations that this user may perform on the group. None unless they were requested."""
     assignor: str | None = None
     """None if the broker does not report it (before Kafka 4.4)."""
     topology: StreamsTopology | None = None
@@ -131,7 +147,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         include_topology_description: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, StreamsGroupDescription]:
-        """Return a dict from group id to the description of each Kafka Streams group (KIP-1071, Kafka 4.1).
+        """Return the descriptions of Kafka Streams groups by group id (KIP-1071, Kafka 4.1).
 
         With ``include_authorized_operations``, a description includes the operations on the group that this user may
         perform. With ``include_topology_description``, it includes the application's topology with its nodes
@@ -162,7 +178,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
 
     async def delete_streams_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete Kafka Streams groups. This is `delete_consumer_groups` under Java's name."""
+        """Delete Kafka Streams groups. Java's name for `delete_consumer_groups`."""
         await self.delete_consumer_groups(group_ids, timeout_ms=timeout_ms)
 
     async def list_streams_group_offsets(
@@ -173,7 +189,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return committed offsets. This is `list_consumer_group_offsets` under Java's name."""
+        """Return the committed offsets of a group. Java's name for `list_consumer_group_offsets`."""
         return await self.list_consumer_group_offsets(
             group_id, partitions, require_stable=require_stable, timeout_ms=timeout_ms
         )
@@ -185,13 +201,13 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set committed offsets. This is `alter_consumer_group_offsets` under Java's name."""
+        """Set the committed offsets of a group. Java's name for `alter_consumer_group_offsets`."""
         await self.alter_consumer_group_offsets(group_id, offsets, timeout_ms=timeout_ms)
 
     async def delete_streams_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> None:
-        """Delete committed offsets. This is `delete_consumer_group_offsets` under Java's name."""
+        """Delete committed offsets of a group. Java's name for `delete_consumer_group_offsets`."""
         await self.delete_consumer_group_offsets(group_id, partitions, timeout_ms=timeout_ms)
 
 

@@ -108,11 +108,13 @@ class PartitionDescription:
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    """In-sync replicas."""
     offline_replicas: tuple[int, ...]
+    """Replicas whose broker or log directory is not available."""
     eligible_leader_replicas: tuple[int, ...] | None = None
-    """Replicas outside of the ISR that may lead without data loss (KIP-966). None if the cluster does not report them.
-    """
+    """Replicas outside the ISR that may lead without data loss (KIP-966). None if the cluster does not report them."""
     last_known_elr: tuple[int, ...] | None = None
+    """Replicas that were eligible until an unclean shutdown (KIP-966). None if the cluster does not report them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ class TopicCalls(AdminArea):
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
     ) -> dict[str, CreatedTopic]:
-        """Create topics, and return a dict from name to the created topic.
+        """Create topics, and return the created topics by name.
 
             await admin.create_topics([NewTopic("events", num_partitions=6, replication_factor=3)])
 
@@ -268,7 +270,7 @@ class TopicCalls(AdminArea):
     async def list_topics(
         self, *, include_internal: bool = False, timeout_ms: float | None = None
     ) -> dict[str, TopicListing]:
-        """Return a dict from name to each topic that this user may describe.
+        """Return the name and id of each topic that this user may describe, by name.
 
         Kafka's internal topics, such as ``__consumer_offsets``, are included only with ``include_internal``.
         """
@@ -284,7 +286,7 @@ class TopicCalls(AdminArea):
     async def describe_topics(
         self, topics: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Return a dict from name to topic, with its partitions, leaders and replicas (default: all topics).
+        """Return the partitions, leaders and replicas of topics, by topic name (default: all topics).
 
         Without ``topics``, the result contains all topics that this user may describe. Raises
         `UnknownTopicOrPartitionError` if a given topic does not exist, and `TopicAuthorizationFailedError` if this user

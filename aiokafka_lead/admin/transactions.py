@@ -72,11 +72,11 @@ class TransactionDescription:
     producer_id: int
     producer_epoch: int
     timeout_ms: int
+    """Time after which the coordinator aborts an open transaction, in milliseconds."""
     start_time_ms: int | None
     """Time at which the transaction began, in milliseconds since 1970. None if there was none."""
     partitions: frozenset[TopicPartition]
-    """Partitions of the open transaction. While the transaction ends, the partitions whose marker is not yet written.
-    """
+    """Partitions of the open transaction. While it is being ended, only the partitions that still lack its marker."""
     coordinator_id: int
 
 
@@ -89,6 +89,7 @@ class ProducerState:
     last_sequence: int
     """-1 if the producer has written no record in this epoch."""
     last_timestamp_ms: int
+    """Timestamp of the producer's last batch, in milliseconds since 1970, or -1."""
     coordinator_epoch: int | None
     """Epoch of the coordinator that last ended a transaction of the producer here. None before the first transaction.
     """
@@ -128,7 +129,7 @@ class TransactionCalls(AdminArea):
         transactional_id_pattern: str | None = None,
         timeout_ms: float | None = None,
     ) -> dict[str, TransactionListing]:
-        """Return a dict from each transactional id that matches all filters to its `TransactionListing` (KIP-664).
+        """Return the `TransactionListing` of each transactional id that matches all filters (KIP-664).
 
         Needs Kafka 3.0. A filter that is None matches all ids. ``longer_than_ms`` selects ids whose latest transaction
         began longer ago than this (KIP-994, Kafka 3.8). ``transactional_id_pattern`` is an RE2 regular expression that
@@ -147,7 +148,7 @@ class TransactionCalls(AdminArea):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """Return a dict from transactional id to its state, producer, timeout and partitions (KIP-664).
+        """Return the state, producer, timeout and partitions of each transactional id (KIP-664).
 
         Raises `TransactionalIdNotFoundError` if an id does not exist or has expired. The error's ``outcomes`` contain
         the descriptions of the other ids.
@@ -163,7 +164,7 @@ class TransactionCalls(AdminArea):
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Return a dict from partition to the producers that have written to it (KIP-664).
+        """Return the producers that have written to each partition (KIP-664).
 
         The information comes from the leader of each partition, or from its replica on ``broker_id``. Brokers forget a
         producer that has not written for ``producer.id.expiration.ms``.
@@ -219,7 +220,7 @@ class TransactionCalls(AdminArea):
     ) -> dict[str, FencedProducer]:
         """Fence the producers that use these transactional ids, and abort their open transactions.
 
-        Returns a dict from transactional id to its producer id and new epoch. The fenced producers then raise
+        Returns the producer id and the new epoch of each transactional id. The fenced producers then raise
         `ProducerFencedError`. Producers that start after this call are not fenced.
 
         Raises `TransactionalIdAuthorizationFailedError` if this user lacks permission. The producers of the other ids
@@ -348,6 +349,7 @@ class TransactionCalls(AdminArea):
 def _description(
     transactional_id: str, coordinator: int, response: DescribeTransactionsResponse
 ) -> TransactionDescription | KafkaError:
+    """Return the description of a transaction, or the error that the coordinator reports instead."""
     for found in response.transaction_states:
         if found.transactional_id == transactional_id:
             break

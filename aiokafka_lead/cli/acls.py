@@ -35,7 +35,7 @@ Pattern = Annotated[str | None, typer.Option("--pattern", help="Pattern type: li
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group of subcommands."""
+    """Add the subcommands of ``acls`` to ``app``."""
     acls = typer.Typer(no_args_is_help=True, help="List, add and remove ACLs (access control rules).")
     add(acls, "list", list_rules)
     add(acls, "add", add_rule)

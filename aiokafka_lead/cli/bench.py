@@ -23,7 +23,7 @@ _ROUND_TRIPS = 200
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command ``bench`` to ``app``."""
     add(app, "bench", bench)
 
 

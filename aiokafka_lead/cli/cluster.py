@@ -15,7 +15,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group of subcommands."""
+    """Add the subcommands of ``cluster`` to ``app``."""
     cluster = typer.Typer(no_args_is_help=True, help="List brokers and controllers, and unregister lost nodes.")
     add(cluster, "brokers", brokers)
     add(cluster, "controllers", controllers)

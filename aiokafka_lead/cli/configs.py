@@ -25,7 +25,7 @@ Name = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group of subcommands."""
+    """Add the subcommands of ``configs`` to ``app``."""
     configs = typer.Typer(no_args_is_help=True, help="Show and change configurations.")
     add(configs, "show", show)
     add(configs, "set", change)

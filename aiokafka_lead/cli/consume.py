@@ -30,7 +30,7 @@ _LAST_COMMIT_S = 5.0
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command ``consume`` to ``app``."""
     add(app, "consume", consume)
 
 
@@ -148,6 +148,10 @@ async def _read_as_member(
     count: int | None,
     committed: bool,
 ) -> None:
+    """Show the records of topics as a member of a group.
+
+    Commits records after they have been printed or, with a file, after the file is complete.
+    """
     async with session.admin() as admin:
         there = list(await described_topics(session, admin, topics))
     reset = session.options.get("auto_offset_reset", "earliest")
@@ -222,7 +226,7 @@ async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
 
 
 class _Done:
-    """Offsets after the written records, in the partitions that the member still owns.
+    """The offsets after the written records, in the partitions that the member still owns.
 
     If a partition is taken away, its offset is forgotten and not committed, even if the partition is assigned again. In
     the meantime, another member may have committed a later offset.
@@ -288,6 +292,7 @@ async def _read(
     committed: bool,
     shows_progress: bool,
 ) -> None:
+    """Show the records of a range of offsets, without a group."""
     part = await part_of(session, topics, numbers, offset, until, committed=committed)
     if not part.open:
         return
@@ -315,7 +320,7 @@ async def _read(
 
 
 class _Selection:
-    """Decoder of records with schemas, which also selects the records to show."""
+    """Decodes records with their schemas, and selects the records to show."""
 
     def __init__(self, session: Session, wanted: Wanted, on_error: str, keys: bool, values: bool) -> None:
         if on_error not in _ON_ERROR:

@@ -19,7 +19,7 @@ from .writing import Place, at_offset, topic_to_write, writing
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command ``copy`` to ``app``."""
     add(app, "copy", copy)
 
 

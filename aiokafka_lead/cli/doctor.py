@@ -84,14 +84,17 @@ class _Refusals:
 
 
 async def connect(addresses: Mapping[str, AddressInfo], refusals: _Refusals) -> SocketStream:
-    """Connect to one of the addresses. Raises `KafkaConnectionError` or TimeoutError if all of them fail."""
+    """Connect to one of the addresses, and record failures in ``refusals``.
+
+    Raises `KafkaConnectionError` or TimeoutError if all of them fail.
+    """
     with anyio.fail_after(_PATIENCE_S):
         _, stream = await race(addresses, AnyioTransport.connect, AnyioTransport.drop, refusals)
     return stream
 
 
 async def speaks_tls(host: str, port: int) -> bool:
-    """Return True if a TLS handshake makes progress, regardless of the certificate."""
+    """Return True if the server takes part in a TLS handshake, regardless of its certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # safe, because this connection carries no data
@@ -111,7 +114,10 @@ async def speaks_tls(host: str, port: int) -> bool:
 
 
 async def login_failure(error: errors.KafkaError, config: ClientConfig, where: str, host: str, port: int) -> Finding:
-    """Return a finding with a remedy for an error that occurred while a connection was set up."""
+    """Return a finding, with a remedy, for an error that occurred while a connection was set up.
+
+    ``where`` describes the server in the finding.
+    """
     protocol = config.security_protocol
     with_tls = protocol.endswith("SSL")
     if isinstance(error, errors.UnsupportedSaslMechanismError):
@@ -168,7 +174,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command ``doctor`` to ``app``."""
     add(app, "doctor", doctor)
 
 
@@ -256,6 +262,7 @@ def _spoken(config: ClientConfig) -> str:
 
 
 async def _reachable(where: str, host: str, port: int, called: str, findings: Findings) -> bool:
+    """Report whether the name resolves and a connection can be opened. Return True if both succeed."""
     try:
         with anyio.fail_after(_PATIENCE_S):
             addresses = await resolve(host, port)
@@ -432,6 +439,7 @@ async def _clock(admin: AdminClient, findings: Findings) -> None:
 
 
 async def _replicas(admin: AdminClient, alive: set[int], findings: Findings, seconds: float) -> None:
+    """Check that all replicas are alive and in sync, and that no leader moves within this number of seconds."""
     before = await admin.describe_topics()
     everything = [(topic, partition) for topic in before.values() for partition in topic.partitions]
     lost = [f"{topic.name}-{partition.partition}" for topic, partition in everything if partition.leader_id < 0]

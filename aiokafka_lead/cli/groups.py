@@ -30,7 +30,7 @@ _HEAD_LINES = 2
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group of subcommands."""
+    """Add the subcommands of ``groups`` to ``app``."""
     groups = typer.Typer(no_args_is_help=True, help="List, describe and delete groups, show lag, and change offsets.")
     add(groups, "list", list_groups)
     add(groups, "describe", describe_groups)

@@ -18,7 +18,7 @@ _AT_ONCE = 32
 """Maximum number of groups whose offsets are requested at the same time."""
 
 OTHER_GROUPS = ""
-"""Key, instead of a group id, for the error of brokers that did not answer, so that their groups are unknown."""
+"""Key for the error of brokers that did not answer, because the ids of their groups are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,8 @@ def _has_lag(group: GroupListing) -> bool:
 
 
 async def _look_at_consumers(admin: AdminClient, names: Sequence[str], places: _Places) -> None:
+    """Store the committed offsets of consumer groups, and the members that read the partitions."""
+
     async def ask(group: str) -> None:
         offsets = await admin.list_consumer_group_offsets(group, timeout_ms=places.timeout_ms)
         places.committed[group] = {where: None if each is None else each.offset for where, each in offsets.items()}
@@ -138,6 +140,8 @@ async def _look_at_consumers(admin: AdminClient, names: Sequence[str], places: _
 
 
 async def _look_at_shares(admin: AdminClient, names: Sequence[str], places: _Places) -> None:
+    """Store the start offsets, lags and members of share groups in ``places``."""
+
     async def ask(group: str) -> None:
         offsets = await admin.list_share_group_offsets(group, timeout_ms=places.timeout_ms)
         places.committed[group] = {where: each and each.start_offset for where, each in offsets.items()}

@@ -59,10 +59,10 @@ _STEP = re.compile(r"\.([^\s.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 def matching(
     key: str | None, value: str | None, headers: Iterable[str], conditions: Iterable[str], *, in_bytes: bool
 ) -> Wanted:
-    """Return a predicate for records that match all these regular expressions and conditions.
+    """Return a predicate for records that match all regular expressions and all conditions.
 
-    Regular expressions search the text, in which U+FFFD replaces invalid UTF-8, or with ``in_bytes`` the bytes. Raises
-    `ConfigError` if an expression or a condition is invalid.
+    Regular expressions search the text, in which U+FFFD replaces invalid UTF-8. With ``in_bytes``, they search the
+    bytes. Raises `ConfigError` if an expression or a condition is invalid.
     """
     search = _in_bytes if in_bytes else _in_text
     checks: list[Wanted] = []
@@ -206,6 +206,7 @@ def _wanted(text: str) -> Any:
 
 
 def _comparison(operator: str, text: str) -> Callable[[Any], bool]:
+    """Return a predicate that compares a field with the given text, as a number if both are numbers."""
     compare = _OPERATORS[operator]
     wanted = _wanted(text)
     word = wanted if isinstance(wanted, str) else text

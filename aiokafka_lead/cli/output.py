@@ -63,7 +63,7 @@ def _cell(value: Any) -> str:
 
 
 class Output:
-    """Destination of a command's results and messages. With ``as_json``, results are JSON instead of tables.
+    """Writes a command's results and messages. With ``as_json``, results are JSON instead of tables.
 
     Output is buffered until `drain`, which is called at the end of the command. Long-running commands also call it in
     between.
@@ -83,7 +83,7 @@ class Output:
         return self.console.height if self.console.is_terminal else None
 
     async def drain(self) -> None:
-        """Write all buffered output, messages first, and wait until it is written. Raises as `Stdout.drain` does."""
+        """Write all buffered output, messages first, and wait for the writes. Raises the errors of `Stdout.drain`."""
         await self.stderr.drain()
         try:
             await self.stdout.drain()
@@ -105,7 +105,7 @@ class Output:
             tasks.cancel_scope.cancel()
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
-        """Print a table with these columns, or a JSON array of the whole rows.
+        """Print rows as a table with these columns, or as a JSON array with all their members.
 
         If there are no rows, a table is replaced with the message ``empty`` on stderr.
         """
@@ -141,7 +141,7 @@ class Output:
             self.console.print(escape(visible(text)), soft_wrap=True)
 
     def marked(self, mark: str, style: str, text: str) -> None:
-        """Print a mark and a text. On a terminal, long texts are wrapped and indented."""
+        """Print a mark, such as ``ok``, and a text. On a terminal, long texts are wrapped and indented."""
         if self.console.is_terminal:
             row = Table.grid(Column(width=_MARK_WIDTH), Column(overflow="fold"))
             row.add_row(f"[{style}]{mark}[/]" if style else mark, escape(visible(text)))
@@ -186,7 +186,7 @@ class Output:
             self.console.print(live.get_renderable())
 
     def progress(self, *, wanted: bool) -> AbstractContextManager[Progress | None]:
-        """Return a progress bar on stderr; None in place of the bar if it is not wanted or stderr is not a terminal."""
+        """Return a context with a progress bar on stderr, or with None if not wanted or stderr is not a terminal."""
         if not wanted or not self.notes.is_terminal:
             return nullcontext()
         return Progress(

@@ -216,7 +216,7 @@ async def part_of(
 
 
 class _Reading:
-    """Partitions to read. Partitions whose offsets cannot be requested are reported and removed."""
+    """Requests offsets of the partitions to read. Reports and removes partitions whose offsets are not available."""
 
     def __init__(self, session: Session, admin: AdminClient, leaders: Mapping[TopicPartition, int]) -> None:
         self.partitions = list(leaders)

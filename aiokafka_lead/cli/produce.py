@@ -152,7 +152,7 @@ _LINE_PER_RECORD = 4
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command ``produce`` to ``app``."""
     add(app, "produce", produce)
 
 

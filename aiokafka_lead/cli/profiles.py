@@ -64,8 +64,6 @@ def options_of(
     if profile == "":  # from an unset variable; the user may not mean the default profile's cluster
         raise ConfigError("the name of the profile is empty")
     path = profile_path(environment)
-    if environment.get(_CONFIG) and not os.path.exists(path):
-        raise ConfigError(f"there is no file {path}, which {_CONFIG} names")
     options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), path)
     variables = {ENVIRONMENT_PREFIX + name.upper(): name for name in _FIELDS}
     for variable, name in variables.items():
@@ -95,9 +93,11 @@ def options_of(
     if ask is not None:
         options[_PROMPTED] = Secret(ask("Password: "))
     if not options.get(_SERVERS):
+        missing = environment.get(_CONFIG) and not os.path.exists(path)
         raise ConfigError(
             "no bootstrap servers are set; pass --bootstrap-servers,"
             f" set {ENVIRONMENT_PREFIX}{_SERVERS.upper()}, or use a profile"
+            + (f" (there is no file {path}, which {_CONFIG} names)" if missing else "")
         )
     return options
 

@@ -183,7 +183,7 @@ def _report(error: BaseException, out: Output) -> None:
 
 
 async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
-    """Run the work and write its output, also if it fails or is cancelled."""
+    """Run the work and write its output, even if it fails or is cancelled."""
     try:
         await work()
     except Exception:

@@ -31,7 +31,7 @@ _ADDED = frozenset((*DEAD_LETTER_HEADERS, *RETRY_HEADERS))
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command ``replay`` to ``app``."""
     add(app, "replay", replay)
 
 

@@ -141,7 +141,7 @@ def _of_field(field: Any, content: Any) -> Any:
 
 
 def message_of(text: str, kind: Any) -> Any:
-    """Parse a Protobuf message of this class from JSON. Raises `SchemaContentError` if the JSON does not match."""
+    """Parse JSON into a Protobuf message of class ``kind``. Raises `SchemaContentError` if the JSON does not match."""
     from google.protobuf.json_format import Parse, ParseError
 
     if text.lstrip()[:1] in ("[", '"') and kind.DESCRIPTOR.file.package != _WELL_KNOWN:
@@ -243,6 +243,11 @@ class AvroJson:
         return self._of_kind(found, kind, schema)
 
     def _of_union(self, found: Any, branches: list[Any], space: str) -> Any:
+        """Convert JSON to a value of a union.
+
+        The branch is the record that the JSON names. Otherwise, it is the first branch that fits, and then the branch
+        named in Avro's own JSON encoding: an object with this name as its only key. Raises ValueError if none matches.
+        """
         if isinstance(found, dict) and _BRANCH in found:
             fields = dict(found)
             wanted = fields.pop(_BRANCH)

@@ -14,7 +14,7 @@ from .registering import ended
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command, without the common options for connecting to a cluster."""
+    """Add the command ``serve`` to ``app``, without the common options for connecting to a cluster."""
     app.command("serve")(serve)
 
 

@@ -172,6 +172,10 @@ class BrokerWatch:
                 each._look(time.monotonic())
 
     def _look(self, now: float) -> None:
+        """Report brokers that have become unreachable, and those that have returned.
+
+        Raises `Failed` if no broker has been reachable for the time limit.
+        """
         self._look_at_partitions()
         away, reachable = self._found(now)
         self._away_since = {where: self._away_since.get(where, now) for where in away}

@@ -40,7 +40,7 @@ class Sink(Protocol):
 
 
 class ArrowFile:
-    """Parquet or Arrow file, complete when it gets its final name. Until `close`, it has a temporary name.
+    """A Parquet or Arrow file. It has a temporary name until `close` has completed it.
 
     Its columns are topic, partition, offset, timestamp, key, value and headers.
     """
@@ -117,6 +117,7 @@ class ArrowFile:
         self._note(f"{self._path}: {self._written} records")
 
     def _write_group(self) -> None:
+        """Write the collected records as one group of rows. Raises `Failed` if the file cannot be written."""
         import pyarrow
 
         records, self._records = self._records, []

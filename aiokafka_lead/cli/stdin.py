@@ -27,7 +27,7 @@ _CHUNKS = 4
 
 
 async def lines(longest: int) -> AsyncIterator[list[bytes]]:
-    r"""Yield lists of lines as soon as they are available, without their ``\n``, which the last line may lack.
+    r"""Yield lists of lines as soon as they are available, without ``\n``. The last line need not end with ``\n``.
 
     Raises `Failed` if standard input cannot be read, or as soon as a line exceeds ``longest`` bytes.
     """
@@ -96,8 +96,8 @@ def _source() -> Callable[[int], bytes]:
         number = buffer.fileno()
     except OSError:
         return buffer.read1
-    # Not the buffer's own read: it holds a lock while it waits, and the interpreter aborts if it cannot take this lock
-    # at exit.
+    # Do not use the buffer's own read. It holds a lock while it waits, and the interpreter aborts if it cannot take
+    # this lock at exit.
     return partial(_read_available, number)
 
 

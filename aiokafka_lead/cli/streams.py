@@ -20,7 +20,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 """Characters that can move the cursor, hide text or reverse it. Newlines and tabs are allowed."""
 
 JSON_ESCAPES = "aiokafka_lead.json"
-"""Name of a codec error handler that writes JSON escapes, also for halves of surrogate pairs."""
+"""Name of a codec error handler that writes JSON escapes, even for halves of surrogate pairs."""
 
 
 _ELLIPSIS = "\u2026"
@@ -147,11 +147,11 @@ class Stdout:
         return self._descriptor is not None and self._descriptor.is_abandoned
 
     def encoded(self, text: str) -> bytes:
-        """Encode a text. Characters that the encoding cannot represent become escapes."""
+        """Encode text. Characters that the encoding cannot represent become escapes."""
         return text.encode(self.encoding, "backslashreplace")
 
     def write(self, text: str) -> int:
-        """Buffer a text."""
+        """Buffer text until `drain`."""
         if self._lacks_ellipsis:  # an escape is longer than the ellipsis, so the row would exceed the terminal's width
             text = text.replace(_ELLIPSIS, "~")
         self._kept += self.encoded(text)
@@ -161,7 +161,7 @@ class Stdout:
         """Do nothing; see `drain`."""
 
     def write_bytes(self, content: bytes) -> None:
-        """Buffer bytes unchanged."""
+        """Buffer bytes, unchanged, until `drain`."""
         self._kept += content
 
     def write_json(self, text: str) -> None:
@@ -191,7 +191,7 @@ class Stdout:
 
 
 class Stderr:
-    """Standard error, written without waiting for the reader. It ignores errors, which it could not report anywhere.
+    """Standard error, written without waiting for the reader. Errors are ignored, because no output is left for them.
 
     It has the methods of a text stream that Rich and `logging` need.
     """
@@ -205,7 +205,7 @@ class Stderr:
         return self._stream.isatty()
 
     def write(self, text: str) -> int:
-        """Queue a text for writing."""
+        """Queue text for the writing thread."""
         if self._descriptor is None:
             self._stream.write(text)
         else:
@@ -216,7 +216,7 @@ class Stderr:
         """Do nothing; see `drain`."""
 
     async def drain(self) -> None:
-        """Wait until the reader has accepted all texts."""
+        """Wait until the reader has accepted all queued text."""
         if self._descriptor is not None:
             await self._descriptor.write_in_thread(b"")
 

@@ -26,13 +26,13 @@ _OTHER_LINES = 9
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command ``top`` to ``app``."""
     add(app, "top", top)
 
 
 @dataclass
 class Look:
-    """Sample of the displayed data."""
+    """One sample of the displayed data."""
 
     at: float
     cluster: ClusterDescription
@@ -120,6 +120,7 @@ def _written(before: Look, now: Look, where: TopicPartition) -> int:
 
 
 def _rows(before: Look | None, now: Look, moves: int) -> dict[str, Any]:
+    """Return the rows of all tables. Rates compare the two samples, and are None if there is no earlier one."""
     seconds = 0.0 if before is None else now.at - before.at
     partitions = [partition for topic in now.topics.values() for partition in topic.partitions]
     brokers = [

@@ -19,7 +19,7 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topi
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group of subcommands."""
+    """Add the subcommands of ``topics`` to ``app``."""
     topics = typer.Typer(no_args_is_help=True, help="List, describe, create and delete topics, and add partitions.")
     add(topics, "list", list_topics)
     add(topics, "describe", describe_topics)

@@ -77,7 +77,7 @@ async def writing(
 
 
 def at_offset(place: Place) -> str:
-    """Return the name, in messages, of a source that is a record in a topic."""
+    """Return the name of a record in a topic, for messages."""
     where, offset = place
     return f"{where.topic}-{where.partition} at offset {offset}"
 

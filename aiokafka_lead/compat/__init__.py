@@ -7,8 +7,8 @@
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 Modules, classes and options have the same names, defaults and meanings as in aiokafka. docs/migration/from-aiokafka.md
-lists the differences. Classes such as `AIOKafkaProducer` can also be imported from this package. It works only with
-asyncio. In the docstrings of this package, *native* means the classes of `aiokafka_lead`.
+lists the differences. Classes such as `AIOKafkaProducer` can also be imported from this package. The package works
+only with asyncio. In the docstrings of this package, *native* means the classes of `aiokafka_lead`.
 """
 
 from .abc import ConsumerRebalanceListener

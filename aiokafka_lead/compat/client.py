@@ -34,7 +34,7 @@ _NOT_KEPT = {"self", "topics", "sasl_plain_password"}
 class Startable:
     """Base class that starts a native client.
 
-    As in aiokafka, a client can be started again after a failed start, also if it was stopped meanwhile. Clients that
+    As in aiokafka, a client can be started again after a failed start, even if it has been stopped since. Clients that
     do not set ``_begun`` can be started again after every stop.
     """
 
@@ -173,7 +173,7 @@ class AIOKafkaClient(Startable):
         return f"<AIOKafkaClient client_id={self._client_id}>"
 
     async def bootstrap(self) -> None:
-        """Connect and fetch metadata. May be called again, also after `close`.
+        """Connect and fetch metadata. May be called again, even after `close`.
 
         Raises `KafkaConnectionError` if no bootstrap server can be used.
         """

@@ -13,7 +13,7 @@ __all__ = ["AssignableCluster", "ClusterMetadata"]
 
 
 class AssignableCluster:
-    """Partitions of a group's topics, in the form that an assignor receives."""
+    """The partitions of a group's topics, in the form that an assignor receives."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self._counts = counts

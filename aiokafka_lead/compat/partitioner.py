@@ -11,7 +11,7 @@ __all__ = ["DefaultPartitioner", "murmur2"]
 
 
 class DefaultPartitioner:
-    """Partitioner that uses the hash of the key, or a random partition without a key, if possible an available one.
+    """Partitioner that hashes the key. Without a key, it chooses a random partition, preferably an available one.
 
     A producer does not call this class. It chooses the same partitions for records with a key. Records without a key
     stay with a partition until a batch is full.

@@ -84,7 +84,10 @@ def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[Top
 
 
 def parse_kafka_version(api_version: str) -> tuple[int, int, int]:
-    """Parse a version of Kafka from 0.9 to 2.x to a tuple, which programs can compare. Raises ValueError for others."""
+    """Parse a version of Kafka from 0.9 to 2.x to a tuple that programs can compare.
+
+    Raises ValueError for other text.
+    """
     if re.fullmatch(r"[0-9]+\.[0-9]+(\.[0-9]+)?", api_version) is None:
         raise ValueError(api_version)
     major, minor, patch = (*map(int, api_version.split(".")), 0)[:3]

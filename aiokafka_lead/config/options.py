@@ -191,8 +191,8 @@ class ClientOptions(SecurityOptions, total=False):
     metadata_recovery_rebootstrap_trigger_ms: float
     """Time without metadata after which the client bootstraps again (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
-    """Check that connections lead to the intended broker and cluster. From Kafka 4.4 on, brokers reject misrouted
-    connections; older brokers are asked for their cluster id. No effect if ``metadata_recovery_strategy`` is ``"none"``
+    """Check that connections lead to the intended broker and cluster. Brokers reject misrouted connections since
+    Kafka 4.4; older brokers are asked for their cluster id. No effect if ``metadata_recovery_strategy`` is ``"none"``
     (True, KIP-1242)."""
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
     """Action if every bootstrap server belongs to another cluster than before. ``"fail"`` raises
@@ -222,7 +222,7 @@ class ProducerBaseOptions(ClientOptions, total=False):
     compression_type: CompressionType | None
     """Compression of batches (``"none"``)."""
     compression_level: int | None
-    """Level of the codec. None means the default of the codec (None)."""
+    """Compression level. None means the codec's default (None)."""
     batch_size: int
     """Size in bytes at which a batch is sent without lingering (16384)."""
     batch_size_max: int

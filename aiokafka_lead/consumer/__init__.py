@@ -284,7 +284,7 @@ class Consumer(ConsumerBase[K, V]):
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Return a dict from partition to its next records, in the order of their offsets.
+        """Return the next records of each partition, in the order of their offsets.
 
             for partition, records in (await consumer.getmany(timeout_ms=1000)).items():
                 for record in records:
@@ -343,7 +343,7 @@ class Consumer(ConsumerBase[K, V]):
         exactly_once: Producer[Any, Any] | TransactionPipeline[Any, Any] | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
-        """Call a handler with every record, many concurrently, until the consumer is stopped.
+        """Call a handler with every record, several calls at a time, until the consumer is stopped.
 
             async def handle(record): ...
 
@@ -358,8 +358,9 @@ class Consumer(ConsumerBase[K, V]):
         are committed every ``auto_commit_interval_ms`` and at the end, up to the first unfinished record of each
         partition, so each record is handled at least once. Records are deserialized just before they are handled.
 
-        If a handler raises, it is called again after a backoff. Meanwhile, only records that must follow its record
-        according to ``order`` wait. If code other than `run` cancels a handler's task, the handler has also failed.
+        If a handler raises, it is called again after a backoff. Meanwhile, other records are handled, unless ``order``
+        requires that they follow the failed record. If code other than `run` cancels a handler's task, this also counts
+        as a failure.
 
         When the consumer is stopped, `run` waits for running handlers, commits and returns. The last quarter of the
         timeout of `stop`, at most 2 s, is reserved for the commit. In a handler, `stop` returns immediately. `run` also
@@ -380,8 +381,8 @@ class Consumer(ConsumerBase[K, V]):
 
         The records that handlers send with ``txn``, the dead letters, and the offsets of the input are then committed
         in one transaction (KIP-447). A transaction takes up to ``max_transaction_records`` records, for up to
-        ``max_transaction_ms``, and is committed when all their handlers have returned. From this call on, the consumer
-        reads with ``isolation_level="read_committed"``.
+        ``max_transaction_ms``, and is committed when all their handlers have returned. The call switches the consumer
+        to ``isolation_level="read_committed"`` permanently.
 
         If a handler fails after it has sent a record, or the transaction is aborted for another reason, all records of
         the transaction are handled again. Other side effects of handlers may therefore happen more than once. A
@@ -472,7 +473,7 @@ class Consumer(ConsumerBase[K, V]):
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return a dict from partition to its first offset. The partitions need not be assigned.
+        """Return the first offset of each partition. The partitions need not be assigned.
 
         Raises `UnknownTopicOrPartitionError` if several responses of the cluster agree that a partition does not exist,
         and `RequestTimedOutError` if an offset is unknown after ``timeout_ms`` (default: ``default_api_timeout_ms``).
@@ -483,7 +484,7 @@ class Consumer(ConsumerBase[K, V]):
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return a dict from partition to its end offset. The partitions need not be assigned.
+        """Return the end offset of each partition. The partitions need not be assigned.
 
         The end offset is the high watermark, or the last stable offset if ``isolation_level`` is "read_committed".
         Raises the errors of `beginning_offsets`.
@@ -493,7 +494,7 @@ class Consumer(ConsumerBase[K, V]):
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return a dict from partition to the offset and timestamp of its first record at or after a time.
+        """Return the offset and timestamp of the first record at or after a time, for each partition.
 
             found = await consumer.offsets_for_times({TopicPartition("events", 0): 1_760_000_000_000})
 

@@ -127,7 +127,7 @@ class ConsumerBase(Facade, Generic[K, V]):
         return {tp: found[tp].offset for tp in timestamps}
 
     def _transaction_part(self) -> TransactionPart:
-        """Return the part for `Transaction.send_offsets`."""
+        """Return the group through which `Transaction.send_offsets` commits this consumer's offsets."""
         self._client.check()
         commits = self._membership("committed offsets belong").commits
         from .._io.group.commits import GroupPart

@@ -30,7 +30,7 @@ class KafkaError(Exception):
     - ``api``: the name of the request that got no response, or None.
     - ``collateral``: True for a record that was not written because brokers rejected other records of its batch. The
       errors of the rejected records contain the reason.
-    - ``outcomes``: for an admin call for several items, a dict from each item to its result or its error. Otherwise
+    - ``outcomes``: for an admin call for several items, a dict with the result or the error of each item. Otherwise
       None.
     """
 

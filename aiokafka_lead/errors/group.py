@@ -91,7 +91,7 @@ class InconsistentGroupProtocolError(BrokerError):
 
 
 class InvalidGroupIdError(BrokerError):
-    """The group id is invalid."""
+    """The group id is invalid, for example because it is empty."""
 
     code = 24
 

@@ -9,12 +9,14 @@ it in a thread. A custom provider does not need this package.
 
 from .._options.token import Token
 from .assertion import Assertion, AssertionFile, TokenFile
-from .clouds import azure, confluent_cloud, google, msk_iam
+from .clouds import azure, confluent_cloud, google
 from .endpoint import ClientCredentials, JwtBearer
+from .msk import AwsCredentials, msk_iam
 
 __all__ = [
     "Assertion",
     "AssertionFile",
+    "AwsCredentials",
     "ClientCredentials",
     "JwtBearer",
     "Token",

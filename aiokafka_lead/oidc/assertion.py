@@ -130,6 +130,7 @@ class Assertion:
         return f"{signed}.{_part(self._sign(signed.encode()))}"
 
     def _sign(self, content: bytes) -> bytes:
+        """Return the signature of the content, with the private key that the file contains now."""
         try:
             from cryptography.hazmat.primitives import hashes
             from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa

@@ -214,7 +214,7 @@ def settle_provider(config: OAuthConfig) -> None:
     given = [name for name in FLAT_OPTIONS if getattr(config, name)]
     if config.sasl_oauth_token_provider is not None:
         if given:
-            raise ConfigError(f"{given[0]} and sasl_oauth_token_provider exclude each other")
+            raise ConfigError(f"{given[0]} and sasl_oauth_token_provider cannot be combined")
         return
     object.__setattr__(config, "sasl_oauth_token_provider", _provider_of(config))
     for name in given:
@@ -222,6 +222,7 @@ def settle_provider(config: OAuthConfig) -> None:
 
 
 def _provider_of(config: OAuthConfig) -> ClientCredentials | TokenFile:
+    """Return the provider that the ``sasl_oauthbearer_*`` options describe. Raises `ConfigError`."""
     url = config.sasl_oauthbearer_token_endpoint_url
     if url is None:
         raise ConfigError("sasl_mechanism OAUTHBEARER needs a sasl_oauth_token_provider")

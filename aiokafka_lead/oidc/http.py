@@ -57,7 +57,7 @@ class Basic(NamedTuple):
 
 
 def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
-    """Return the URL if secrets may be sent to it.
+    """Return the URL of the argument ``name`` if secrets may be sent to it.
 
     Otherwise raises `ConfigError`, whose text contains no secrets.
     """
@@ -125,7 +125,7 @@ class Endpoint:
 
 
 class Exchange:
-    """Sender of requests, which reads responses up to a maximum size.
+    """Sender of requests, with a maximum size for responses.
 
     If the host name has several addresses, and one refuses the connection, does not respond, or does not speak HTTP,
     the next address is tried.
@@ -138,9 +138,10 @@ class Exchange:
         self._addresses: dict[tuple[str, int], Addresses[str]] = {}
 
     def send(self, make: Callable[[], urllib.request.Request], timeout_s: float) -> Answer | str:
-        """Return the response, or the text of an error.
+        """Send the request that ``make`` creates, and return the response, or the text of an error.
 
-        It raises no exception, because the frames of a traceback would contain secrets.
+        ``make`` is called for each address that is tried. The call raises no exception, because the frames of a
+        traceback would contain secrets.
         """
         dialling = _Dialling(self._addresses, timeout_s)
         while True:
@@ -195,7 +196,7 @@ class _Failure(NamedTuple):
 
 
 class _Dialling:
-    """Connections of one request, to each address of a host name in turn."""
+    """Connects for one request, to each address of a host name in turn."""
 
     def __init__(self, addresses: dict[tuple[str, int], Addresses[str]], timeout_s: float) -> None:
         self.deadline = time.monotonic() + timeout_s
@@ -366,7 +367,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class _Proxy(urllib.request.ProxyHandler):
-    """Proxies of the environment (``HTTPS_PROXY``), not used for addresses of this machine, as in Go."""
+    """Uses the proxies of the environment (``HTTPS_PROXY``), except for addresses of this machine, as in Go."""
 
     def proxy_open(self, req: Any, proxy: str, type: str) -> Any:
         if urllib.parse.urlsplit(req.full_url).hostname in _LOOPBACK:

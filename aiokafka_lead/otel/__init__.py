@@ -50,7 +50,7 @@ def instrument(*, tracer_provider: TracerProvider | None = None, meter_provider:
 
 
 def uninstrument() -> None:
-    """Undo `instrument`. Clients that are running also stop recording."""
+    """Undo `instrument`. Running clients also stop recording."""
     tracing = installed.tracer
     installed.tracer = None
     if isinstance(tracing, Tracing):
@@ -105,7 +105,7 @@ class Tracing:
         return headers if is_suppressed(context) else Carried(injected(context), origin_of(context)).carry(headers)
 
     def turn_off(self) -> None:
-        """Stop recording, also for clients that are running."""
+        """Stop recording, even for clients that are running."""
         self.kit.on = False
         if self.kit.instruments is not None:
             self.kit.instruments.turn_off()

@@ -69,7 +69,7 @@ class Instruments:
     def settled(
         self, client: TracedClient, topic: str, records: int, seconds: float, error: BaseException | None
     ) -> None:
-        """Record the end of a batch, which was acknowledged or has failed."""
+        """Record the time and the outcome of a batch: acknowledged, or failed with ``error``."""
         attributes = self._attributes("send", "send", client, topic, error)
         self._operation.record(seconds, attributes)
         self._sent.add(records, attributes)
@@ -94,7 +94,7 @@ class Instruments:
         self._process.record(seconds, self._attributes("process", "process", client, topic, error))
 
     def reading(self, client: TracedClient) -> None:
-        """Add a started consumer."""
+        """Add a started consumer. Its counts are read when metrics are collected."""
         self._reading.append(client)
 
     def stopped(self, client: TracedClient) -> None:
@@ -124,6 +124,7 @@ class Instruments:
     def _attributes(
         self, name: str, kind: str, client: TracedClient | None, topic: str | None, error: BaseException | None
     ) -> dict[str, Value]:
+        """Return the attributes of a measurement. Equal arguments return the same dict."""
         failure = None if error is None else error_type(error)
         group, host, port = (None, None, None) if client is None else (client.group_id, client.host, client.port)
         key = (name, group, host, port, topic, failure)
@@ -159,7 +160,7 @@ _PARTS = re.compile(r"(root|remoteParentNotSampled|localParentNotSampled):(\w+)"
 
 
 class SamplingRules:
-    """Rules derived from the description of the tracer's sampler, whose wording OpenTelemetry specifies."""
+    """The sampler's rules, derived from its description, whose wording OpenTelemetry specifies."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer: Any = tracer

@@ -109,7 +109,7 @@ def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
 
 
 def record_exception(span: Span, error: BaseException) -> None:
-    """Add an exception event to a span, without the content of records that the messages of the errors may quote."""
+    """Add an exception event to a span. It omits the content of records that the error's message may quote."""
     if quotes_input(error):
         span.add_event("exception", {"exception.type": error_type(error), "exception.message": described(error)})
     else:
@@ -141,7 +141,7 @@ _GETTER = _Getter()
 
 
 class _Names(NamedTuple):
-    """Names of the headers that the propagator writes, in order."""
+    """A propagator, and the names of the headers that it writes, in order."""
 
     propagator: TextMapPropagator
     fields: frozenset[str]
@@ -206,7 +206,7 @@ def may_be_sampled(header: bytes) -> bool:
 
 
 def with_carried(headers: Headers, carried: Headers) -> Headers:
-    """Return the headers with the headers of a context added. The latter replace headers of the same names."""
+    """Return the headers with a context's headers added. These replace headers with the same names."""
     if not headers:
         return carried
     names = {name for name, _ in carried}

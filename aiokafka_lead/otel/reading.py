@@ -30,7 +30,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Process:
-    """The processing of a record or a batch: a context that is current meanwhile, and a span if it is sampled."""
+    """The processing of a record or a batch: the context that is current during it, and a span if it is sampled."""
 
     __slots__ = ("began", "context", "error", "is_bare", "span", "topic")
 
@@ -65,7 +65,7 @@ class Processes:
         self.client = client
 
     def is_off(self, context: Context) -> bool:
-        """Return True if operations that begin in this context are not recorded, as far as is known."""
+        """Return True if operations that begin in this context are certain not to be recorded."""
         return not self.kit.on or self.kit.rules.drops(get_current_span(context)) or is_suppressed(context)
 
     def process(self, record: Record) -> Process | None:
@@ -151,7 +151,7 @@ class Processes:
             end(process.span)
 
     def retry(self, process: Process, error: BaseException, attempts: int) -> None:
-        """Record a failed attempt that will be repeated."""
+        """Add an event for a failed attempt that will be repeated. ``attempts`` is the number of attempts so far."""
         if process.span is not None:
             record_exception(process.span, error)
             process.span.add_event("retry", {"attempts": attempts, "exception.message": reason_of(error)})
@@ -194,7 +194,7 @@ Key = tuple[str, int, int, int]
 
 
 class Run:
-    """Spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
+    """Creates the spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -251,7 +251,7 @@ class Run:
         self._end(_key(record), error)
 
     def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """End the spans of records that wait for a retry, in these partitions or, at the end of the run, in all."""
+        """End the spans of records that wait for a retry, in these partitions (default: in all partitions)."""
         for key, process in list(self._open.items()):
             if partitions is None or key[:2] in partitions:
                 self._end(key, process.error)
@@ -268,12 +268,12 @@ def _key(record: Any) -> Key:
 
 
 class Reads(Processes):
-    """Spans of one consumer."""
+    """Creates the spans of one consumer."""
 
     # --- receiving ---------------------------------------------------------------------------------------------------
 
     def received(self, began: int, records: Sequence[Record]) -> None:
-        """Record a call that has returned these records."""
+        """Trace a call that has returned these records."""
         if not self.kit.on:
             return
         topic, partition = place_of([(record.topic, record.partition) for record in records])
@@ -304,15 +304,15 @@ class Reads(Processes):
     # --- ways to read ------------------------------------------------------------------------------------------------
 
     def records(self) -> RecordLoop:
-        """Begin a loop over records."""
+        """Return the tracing of a loop over records."""
         return RecordsLoop(self)
 
     def batches(self) -> BatchLoop:
-        """Begin a loop over batches."""
+        """Return the tracing of a loop over batches."""
         return BatchesLoop(self)
 
     def run(self) -> RunTracing:
-        """Begin `Consumer.run` or `ShareConsumer.run`."""
+        """Return the tracing of a call of `Consumer.run` or `ShareConsumer.run`."""
         return Run(self)
 
     def stopped(self) -> None:
@@ -336,7 +336,7 @@ class Reads(Processes):
         self._settled("commit", topic, partition, (Attribute.OFFSET, one), context, began, error)
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """Record a request with acknowledgements for these numbers of records."""
+        """Trace a request with acknowledgements for these numbers of records."""
         # Called by a connection, whose current context is the context in which the connection was created.
         context = Context()
         topic, partition = place_of(list(counts))

@@ -20,7 +20,7 @@ KEY_CHARACTERS = 256
 
 
 class Sends:
-    """Spans of one producer."""
+    """Creates the spans of one producer."""
 
     def __init__(self, kit: Kit, client: TracedClient) -> None:
         self._kit = kit
@@ -100,10 +100,10 @@ class Carried:
         return headers
 
     def taken(self, delivery: Any) -> None:
-        """Ignore the delivery, because there is no span."""
+        """Ignore the delivery, because a send that is not sampled has no span."""
 
     def failed(self, error: BaseException) -> None:
-        """Ignore the error, because there is no span."""
+        """Ignore the error, because a send that is not sampled has no span."""
 
 
 class Sending(Carried):
@@ -117,14 +117,14 @@ class Sending(Carried):
         self._span = span
 
     def taken(self, delivery: Delivery | DeliveryBatch) -> None:
-        """End the span when the delivery is done."""
+        """End the span once the delivery is done. Called when the producer has accepted the record."""
         done = self._batch_done if isinstance(delivery, DeliveryBatch) else self._done
         delivery.add_done_callback(done, context=Variables())  # type: ignore[arg-type]
         if isinstance(delivery, DeliveryBatch) and not len(delivery):
             end(self._span)
 
     def failed(self, error: BaseException) -> None:
-        """End the span with this error."""
+        """End the span with this error. Called when the producer has not accepted the record."""
         mark(self._span, error, self._kit.words)
         end(self._span)
 

@@ -112,7 +112,7 @@ def transaction_of(connection: Any) -> Transaction:
 
 
 class Database(Protocol):
-    """Source of transactions."""
+    """Begins transactions in the application's database."""
 
     def begin(self) -> Any:
         """Return an asynchronous context manager that commits the transaction, or rolls it back after an error."""

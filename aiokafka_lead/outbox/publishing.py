@@ -1,4 +1,4 @@
-"""Producer of a shard, which publishes batches at least once or exactly once."""
+"""Publishing of a shard's batches, at least once or exactly once."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ class ShardProducer:
         return self._producer.health().problems
 
     async def published(self) -> set[str]:
-        """Return the names of published batches in the committed offsets.
+        """Return the names of published batches, which are the metadata of the shard's committed offsets.
 
-        The result includes the last batch of any earlier producer of the shard, because this producer has fenced them
-        all, so none can commit later.
+        The set is empty without a ``transactional_id``. Otherwise, it includes the last batch of any earlier
+        producer of the shard. All earlier producers have been fenced, so they can no longer commit.
         """
         group = self._transactional_id
         if group is None:

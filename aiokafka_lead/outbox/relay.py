@@ -87,7 +87,7 @@ class Relay:
 
     ``database`` is an AsyncEngine of SQLAlchemy or a Pool of asyncpg. ``client`` is the started `Client` whose
     connections the relay uses. `RelayOptions` describes the options. Any number of relays may run at the same time,
-    also in different processes; they divide the shards of the outbox among themselves. While the database or Kafka is
+    even in different processes. They divide the shards of the outbox among themselves. While the database or Kafka is
     unreachable, records wait.
 
     Without a ``transactional_id``, each record is published at least once: after a failure of a relay, the database or

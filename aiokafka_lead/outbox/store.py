@@ -31,7 +31,7 @@ from .tables import Dialect, Outbox, dialect_of
 
 
 class Lease(NamedTuple):
-    """State of a shard."""
+    """The relay that works on a shard, and the relay that has requested it."""
 
     shard: int
     owner: str | None
@@ -41,7 +41,7 @@ class Lease(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Next steps of a relay."""
+    """The shards that a relay takes, and those that it requests from other relays."""
 
     take: list[int]
     """Shards to take, which are free or were handed over to the relay."""
@@ -85,14 +85,14 @@ class Row(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows to publish together."""
+    """The rows that are published together, and the batch's name."""
 
     name: str
     rows: Sequence[Row]
 
 
 class Store:
-    """Access of one relay to the tables of an outbox. All methods raise the errors of the database."""
+    """Accesses the tables of an outbox for one relay. All methods raise the errors of the database."""
 
     def __init__(self, outbox: Outbox, database: Database, relay: str, lease_s: float) -> None:
         self._outbox = outbox

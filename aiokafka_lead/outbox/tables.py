@@ -30,7 +30,7 @@ class Dialect(NamedTuple):
     content: str
     """Type of a column with bytes."""
     now: str
-    """Expression for the current time in seconds since 1970, not the start of the transaction."""
+    """Expression for the time in seconds since 1970 when it is evaluated, not when the transaction began."""
     ids: str
     """Query of the row numbers in the parameter ``:ids``, which is the text of a JSON list."""
     storage: str
@@ -109,8 +109,9 @@ class Outbox:
                 await outbox.enqueue(connection, "orders", order.to_json(), key=order.customer)
 
         ``connection`` is an AsyncSession, async_scoped_session or AsyncConnection of SQLAlchemy, or a connection of
-        asyncpg or aiosqlite. The record's timestamp is the time of this call. Records of a key are published in the
-        order of these calls if the transactions do not overlap, otherwise in the order of the commits.
+        asyncpg or aiosqlite. ``value`` and ``key`` are bytes or None, and ``headers`` are pairs of a str and bytes. The
+        record's timestamp is the time of this call. Records of a key are published in the order of these calls if the
+        transactions do not overlap, otherwise in the order of the commits.
 
         Returns the idempotence key of the record, which lets consumers recognize duplicates. It is ``idempotence_key``,
         or by default a random UUID.

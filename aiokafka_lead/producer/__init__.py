@@ -224,12 +224,12 @@ class Producer(Facade, Generic[K, V]):
 
         The call returns once all records are in batches. ``keys`` and ``timestamps_ms`` have one entry for each value.
         ``headers`` has one entry for each value, or is one list of headers for all records. All records go to
-        ``partition``, or if it is None to the partitions that the partitioner chooses.
+        ``partition`` or, if it is None, to the partitions that the partitioner chooses.
 
         The call waits at most ``max_block_ms`` for each record, or ``timeout_ms`` for all records (default: no limit).
         If the first record cannot be accepted in time, the call raises the error of `send`, such as `BufferFull`. If a
         later record cannot be accepted, this error becomes the outcome of that record and all records after it. A
-        record that is too large fails alone.
+        record that is too large does not affect the records after it.
 
         Invalid arguments raise an error before any record is accepted. A cancelled call may have accepted the first
         records.

@@ -72,7 +72,7 @@ class TransactionPipeline(Unpicklable, Generic[K, V]):
 
         ``in_flight`` is the number of producers (2 to 100). Give either ``bootstrap_servers`` or a ``client``, whose
         connections the pipeline then uses, like `Client.transaction_pipeline`. Raises `ConfigError` or
-        `ConfigTypeError` for an invalid option, also for a missing ``transactional_id``.
+        `ConfigTypeError` for an invalid option or a missing ``transactional_id``.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         config, parent = configured(ProducerConfig, bootstrap_servers, client, options, **more)

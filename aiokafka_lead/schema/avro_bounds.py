@@ -44,7 +44,10 @@ def decimal_of(schema: Any) -> DecimalType | None:
 
 
 def settled(schema: Any, named: dict[str, Any]) -> Any:
-    """Return the definition of a type, a dict or a list, for its name or for ``{"type": TYPE}``."""
+    """Return the definition of a type, for its name, ``{"type": TYPE}`` or the definition itself.
+
+    The definition is a dict, or a list for a union. ``named`` contains the named types of the schema.
+    """
     while True:
         if isinstance(schema, str):
             schema = named.get(schema, {"type": schema})

@@ -151,6 +151,7 @@ class _Fits:
         return fit
 
     def _record(self, schema: dict[str, Any]) -> Fit:
+        """Return the function for a record type, which may contain itself."""
         full_name: str = schema["name"]
         known = self._records.get(full_name)
         if known is not None:
@@ -253,7 +254,7 @@ _NO_NUMBERS = ("nan", "infinity", "-infinity", "inf", "-inf")
 
 
 class _Branch:
-    """Branch of a union."""
+    """One type of a union, with what is needed to decide whether a value fits it."""
 
     def __init__(self, given: Any, fits: _Fits) -> None:
         schema = settled(given, fits._named)

@@ -107,7 +107,7 @@ UUID_SIZE = 16
 
 
 def fixed_uuid(value: Any, schema: dict[str, Any]) -> bytes:
-    """Return the bytes of a UUID, which is given as a UUID, as text, or as bytes (the type of read values)."""
+    """Return the bytes of a UUID, given as a UUID, as text, or as bytes (as in values that were read)."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return fixed(value, schema)
     return uuid.UUID(_uuid(value, "", "")).bytes
@@ -122,7 +122,10 @@ def symbol(value: Any, schema: dict[str, Any]) -> str:
 
 
 def decimal_bytes(value: Any, limits: DecimalType, size: int | None) -> bytes:
-    """Return the bytes of a decimal, which fastavro writes unchanged. Bytes may also be given."""
+    """Return the unscaled value of a decimal as bytes, which fastavro writes unchanged.
+
+    ``value`` is a Decimal, an int, or such bytes. ``size`` is the size of a fixed type, or None for other types.
+    """
     if isinstance(value, (bytes, bytearray)) and value:
         unscaled = int.from_bytes(value, "big", signed=True)
     else:

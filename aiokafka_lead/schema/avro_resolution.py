@@ -37,7 +37,7 @@ def named_records(value: Any) -> Any:
 
 
 def with_names(made: Any, named: dict[str, Any]) -> Any:
-    """Return a schema with the types of other schemas, marked as parsed so that fastavro looks for them."""
+    """Return a schema with the types in ``named`` attached, and marked as parsed so that fastavro uses these types."""
     if isinstance(made, list):
         return [with_names(named.get(each, each) if isinstance(each, str) else each, named) for each in made]
     if isinstance(made, str):
@@ -169,7 +169,7 @@ _TOP = ("", "")
 
 
 class _Type(NamedTuple):
-    """Properties of the type of a field in the reader's schema."""
+    """The properties of the type of a field in the reader's schema."""
 
     is_logical: bool
     """True if the type, or a type in it, has a logical type."""

@@ -1,4 +1,4 @@
-"""Cache of the registry's answers and permanent errors, in which concurrent calls share a request."""
+"""Cache of the registry's responses and permanent errors, in which concurrent calls share a request."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MAX_ABSENT = 1000
 
 
 class Cache(Generic[K, V]):
-    """Cache of answers by key. Concurrent calls share a request, and cancelling a call does not cancel the request."""
+    """Cache of responses by key. Concurrent calls share a request, which continues if a call is cancelled."""
 
     def __init__(self, fetch: Callable[[K], Awaitable[V]], *, absent_s: float, kept_s: float = math.inf) -> None:
-        """Create a cache that keeps answers for ``kept_s`` seconds, and permanent errors for ``absent_s`` seconds."""
+        """Create a cache that keeps responses for ``kept_s`` seconds, and permanent errors for ``absent_s`` seconds."""
         self._fetch = fetch
         self._absent_s = absent_s
         self._kept_s = kept_s
@@ -37,7 +37,7 @@ class Cache(Generic[K, V]):
         self._flights: dict[tuple[object, K], Waiter[V]] = {}
 
     async def get(self, key: K) -> V:
-        """Return the answer, from the cache or a new request. Raises the errors of the request."""
+        """Return the response, from the cache or a new request. Raises the errors of the request."""
         now = time.monotonic()
         found = self._found.get(key)
         if found is not None and now < found[1]:
@@ -53,11 +53,11 @@ class Cache(Generic[K, V]):
         return await flight.wait()
 
     async def known(self, key: K, within_s: float) -> tuple[V, float]:
-        """Return the answer, and its expiry in monotonic seconds.
+        """Return the response, and its expiry in monotonic seconds.
 
-        If an expired answer is cached, waits at most ``within_s`` seconds for a new one. If none arrives in time or the
-        registry fails, returns the expired answer, valid for another `AGAIN_S` seconds. Without a cached answer, raises
-        the errors of the request.
+        If an expired response is cached, waits at most ``within_s`` seconds for a new one. If none arrives in time or
+        the registry fails, returns the expired response, valid for another `AGAIN_S` seconds. Without a cached
+        response, raises the errors of the request.
         """
         known = self._found.get(key)
         try:
@@ -72,7 +72,7 @@ class Cache(Generic[K, V]):
         return known[0], time.monotonic() + AGAIN_S
 
     def has(self, key: K, value: V) -> bool:
-        """Return True if ``value`` is the cached answer, even if it has expired."""
+        """Return True if ``value`` is the cached response, even if it has expired."""
         found = self._found.get(key)
         return found is not None and found[0] is value
 
@@ -88,6 +88,7 @@ class Cache(Generic[K, V]):
         self._flights.clear()
 
     async def _fly(self, place: tuple[object, K], flight: Waiter[V]) -> None:
+        """Send a request, cache its result, and pass the result to all callers that wait for ``flight``."""
         key = place[1]
         try:
             try:

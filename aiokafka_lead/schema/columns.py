@@ -113,7 +113,7 @@ class AvroColumns:
 
 
 class _Column:
-    """Column of keys or values."""
+    """Deserializes the keys or the values of batches to a column."""
 
     def __init__(self, registry: SchemaSource, schema: Any, into: Any, *, is_key: bool) -> None:
         self._is_key = is_key

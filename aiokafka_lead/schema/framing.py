@@ -24,12 +24,12 @@ _ID = struct.Struct(">bI")
 
 
 def prefix_of(schema_id: int) -> bytes:
-    """Return the prefix for a schema's id."""
+    """Return the prefix that identifies a schema by its id (`ID_SIZE` bytes)."""
     return _ID.pack(0, schema_id)
 
 
 def header_of(guid: str) -> bytes:
-    """Return the value of the header for a schema's GUID."""
+    """Return the value of the header that identifies a schema by its GUID (`GUID_SIZE` bytes)."""
     return b"\x01" + uuid.UUID(guid).bytes
 
 

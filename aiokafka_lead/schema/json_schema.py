@@ -46,6 +46,10 @@ def jsonable(value: Any) -> Any:
 
 
 def _jsonable(value: Any, path: str) -> Any:
+    """Convert a value to types of JSON.
+
+    Raises an error that names ``path`` if a reader would not get the same value.
+    """
     if value is None or type(value) in _AS_THEY_ARE:
         return value
     if isinstance(value, Enum):
@@ -111,7 +115,7 @@ SPECIFICATIONS: Any = importlib.import_module("jsonschema_specifications").REGIS
 
 
 def _formats() -> FormatChecker:
-    """Return a checker of the formats that all libraries define equally. Times may lack a time zone, as in pydantic."""
+    """Return a checker of the formats that all libraries define equally. Times need no time zone, as in pydantic."""
     checker = FormatChecker(("date", "ipv4", "ipv6", "uuid"))
 
     def is_date_time(value: object) -> bool:

@@ -145,6 +145,7 @@ class _Makers:
         return make
 
     def _fields(self, kind: Any, hint: Any) -> Make:
+        """Return the function that creates a dataclass or an attrs class from a record. It ignores unknown fields."""
         makes: dict[str, Make | None] = {}
         if hasattr(kind, "__attrs_attrs__"):
             arguments = {each.name: each.alias for each in kind.__attrs_attrs__ if each.init}

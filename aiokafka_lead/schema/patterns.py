@@ -48,8 +48,8 @@ def python_pattern(pattern: str) -> str | None:
 def with_python_patterns(schema: Any) -> tuple[Any, dict[str, str], list[str]]:
     """Convert the patterns in a schema.
 
-    Returns the schema, a dict from converted to original pattern, and the patterns that cannot be converted. The latter
-    are removed, and properties whose names may match a removed pattern are not checked.
+    Returns the schema, a dict that maps converted patterns to the original patterns, and the patterns that cannot be
+    converted. The latter are removed, and properties whose names may match a removed pattern are not checked.
     """
     changed: dict[str, str] = {}
     lost: list[str] = []

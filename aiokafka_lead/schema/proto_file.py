@@ -145,7 +145,7 @@ class DescribedMessages:
             raise InvalidSchemaError(f"the Protobuf schema cannot be used: {shown(str(error))}") from None
 
     def _has(self, name: str) -> bool:
-        """Add an imported file unless it has already been added. Return False if the file is unknown."""
+        """Make an imported file available. Return False if it is unknown. Adds it to the pool if necessary."""
         if name not in self._added:
             text = self._texts.get(name)
             file = _built_in(name) if text is None else _described(name, text)
@@ -226,6 +226,7 @@ class _Parser:
                 self._skip_to(_CLOSING[token])
 
     def _file_part(self) -> None:
+        """Parse the next statement of the file. Statements that the descriptor does not need are skipped."""
         word = self._next()
         if word == "message":
             self._message(self.file.message_type.add())
@@ -246,6 +247,7 @@ class _Parser:
             self._skip()
 
     def _message(self, made: descriptor_pb2.DescriptorProto) -> None:
+        """Parse a message, after the word ``message``, into ``made``."""
         made.name = self._next()
         self._must("{")
         while not self._if("}"):

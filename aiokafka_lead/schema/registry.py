@@ -56,8 +56,8 @@ def registered_of(
 ) -> RegisteredSchema:
     """Return the schema in a response of the registry.
 
-    The keyword arguments and ``sent``, the schema in the request, replace fields that the response lacks. Raises
-    `InvalidSchemaError` for an unknown type of schema, and `SchemaRegistryError` if the response is invalid.
+    The keyword arguments and ``sent``, the schema in the request, take precedence over the fields of the response.
+    Raises `InvalidSchemaError` for an unknown type of schema, and `SchemaRegistryError` if the response is invalid.
     """
     if not isinstance(content, dict):
         raise SchemaRegistryError(f"the registry's answer is not a schema: {content!r:.200}")
@@ -106,12 +106,12 @@ def _optional(content: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def texts_of(content: Any) -> list[str]:
-    """Return an answer if it is a list of texts. Raises `SchemaRegistryError` otherwise."""
+    """Return a response if it is a list of str. Raises `SchemaRegistryError` otherwise."""
     return _list_of(content, str)
 
 
 def integers_of(content: Any) -> list[int]:
-    """Return an answer if it is a list of integers. Raises `SchemaRegistryError` otherwise."""
+    """Return a response if it is a list of int. Raises `SchemaRegistryError` otherwise."""
     return _list_of(content, int)
 
 
@@ -146,14 +146,14 @@ class SchemaRegistry:
 
     Supports the registries of Confluent, Apicurio (``/apis/ccompat/v7``) and Karapace. Times are in milliseconds.
 
-    - ``urls``: URLs of the nodes of a registry, as a list or a str with commas. If a node does not answer, the next is
-      tried.
+    - ``urls``: URLs of the nodes of a registry, as a list or a comma-separated str. If a node does not answer, the next
+      is tried.
     - ``basic_auth``: a user name and a password; or ``token_provider``: a token provider of `aiokafka_lead.oidc`.
     - ``headers``: additional HTTP headers of every request.
     - ``ssl_context``, or the clients' ``ssl_*`` options for files, for TLS.
     - ``allow_http`` (False): allow sending secrets to ``http://`` URLs.
-    - ``request_timeout_ms`` (5000): time limit of one request; ``timeout_ms`` (30000): of a call with all its retries.
-    - ``retry_backoff_ms`` (100) and ``retry_backoff_max_ms`` (2000): first and longest wait between retries.
+    - ``request_timeout_ms`` (5000): time limit of a request; ``timeout_ms`` (30000): of a call with all its retries.
+    - ``retry_backoff_ms`` (100) and ``retry_backoff_max_ms`` (2000): initial and maximum delay between retries.
     - ``latest_max_age_ms`` (300000): time until the latest version of a subject is requested again.
     - ``absent_max_age_ms`` (30000): time until a missing schema is requested again.
     - ``ignore_rules`` (False): write and read values without the rules of their schemas (Confluent's data contracts,
@@ -287,7 +287,7 @@ class SchemaRegistry:
     async def compatibility(self, subject: str | None = None) -> str:
         """Return the compatibility level of a subject, or the global level if ``subject`` is None.
 
-        The result is for example "BACKWARD". A subject without a level of its own has the global level. Raises the
+        The result is, for example, "BACKWARD". A subject for which no level was set has the global level. Raises the
         errors of `schema`.
         """
         where = () if subject is None else (_SUBJECT(subject),)

@@ -72,7 +72,7 @@ class Writer(Protocol):
 
     @property
     def indexes(self) -> bytes:
-        """Bytes after the identification of the schema: with Protobuf, the path to the message type."""
+        """Bytes after the schema's id: the path to the message type in Protobuf, empty in other formats."""
         ...
 
 
@@ -129,12 +129,12 @@ class SchemaSerializer(Prepared, Generic[T]):
     - ``subject`` ("topic"): strategy for the subject's name. "topic" gives for example ``orders-value``, "record" the
       full name of the schema, and "topic-record" both. A function takes the topic, ``is_key`` and the name of the
       schema or None, and returns the subject.
-    - ``auto_register`` (False): register the schema if the subject lacks it. Otherwise a missing schema raises
+    - ``auto_register`` (False): register the schema if the subject does not have it. Otherwise a missing schema raises
       `SchemaNotFoundError`.
     - ``use_latest`` (False): write with the latest version of the subject instead.
     - ``normalize`` (False): ignore small differences in notation when the schema is looked up or registered.
     - ``ids_in`` ("content"): place of the schema's identification. "content" is an id before the bytes, and "headers" a
-      GUID in a header, which needs Confluent's registry from 8.0 on.
+      GUID in a header, which needs Confluent's registry 8.0 or later.
 
     The schema is looked up once. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
     """
@@ -192,8 +192,8 @@ class SchemaSerializer(Prepared, Generic[T]):
         """Look up or register the schema for the values of a topic, or with ``is_key`` for its keys.
 
         `Producer.send_nowait` needs this once before the first call, because it cannot wait for the registry. Raises
-        `SchemaNotFoundError` if the subject lacks the schema and ``auto_register`` is False, `IncompatibleSchemaError`
-        if it cannot be registered, and the other errors of `SchemaRegistry.schema`.
+        `SchemaNotFoundError` if the subject does not have the schema and ``auto_register`` is False,
+        `IncompatibleSchemaError` if it cannot be registered, and the other errors of `SchemaRegistry.schema`.
         """
         waiting = self.prepare((), (), topic, is_key)
         if waiting is not None:
@@ -232,6 +232,7 @@ class SchemaSerializer(Prepared, Generic[T]):
             await self._find(topic, is_key)
 
     async def _find(self, topic: str, is_key: bool) -> None:
+        """Get the schema of a topic's keys or values from the registry, and store its writer in ``_ready``."""
         registry = self._registry
         subject = text("the subject", self._subject_of(topic, is_key, self._format.record_name))
         until = math.inf

@@ -27,7 +27,7 @@ from ..oidc.http import Basic, Exchange, json_of, may_pass
 from .options import RegistryConfig
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-"""Maximum size of an answer in bytes, more than any schema that a registry accepts."""
+"""Maximum size of a response in bytes, more than any schema that a registry accepts."""
 
 AT_ONCE = 8
 """Maximum number of simultaneous requests."""
@@ -49,7 +49,7 @@ _BY_STATUS: dict[int, type[errors.SchemaRegistryError]] = {
 
 
 class Query(NamedTuple):
-    """Request to a registry."""
+    """A request to the schema registry, independent of the node that it is sent to."""
 
     method: str
     path: tuple[str | int, ...]
@@ -93,9 +93,9 @@ class Transport:
         """Threads for the calls of each event loop."""
 
     async def ask(self, query: Query) -> Any:
-        """Send a request, and return the parsed JSON of the answer.
+        """Send a request, and return the parsed JSON of the response.
 
-        Temporary failures are retried, at the next node. Raises the `SchemaRegistryError` for an error in the answer,
+        Temporary failures are retried, at the next node. Raises a `SchemaRegistryError` for an error response,
         or `SchemaRegistryUnavailableError` if no node answers within ``timeout_ms``.
         """
         deadline = time.monotonic() + self._config.timeout_ms / 1000
@@ -210,7 +210,7 @@ class Transport:
 
 
 class _Said(NamedTuple):
-    """A node's answer."""
+    """A node's answer: its status, and its content as JSON if it is JSON."""
 
     url: str
     status: int

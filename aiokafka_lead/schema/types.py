@@ -70,12 +70,12 @@ class SchemaRule:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """Schema as a registry returns it. Fields that the registry's answer lacks are None."""
+    """Schema as a registry returns it. Fields that are missing from its response are None."""
 
     schema: Schema
     id: int | None = None
     guid: str | None = None
-    """Identification that is the same in all registries (Confluent's registry from 8.0 on)."""
+    """Id that is the same in all registries. Confluent's registry has returned it since version 8.0."""
     subject: str | None = None
     version: int | None = None
     rules: tuple[SchemaRule, ...] = ()
@@ -117,7 +117,7 @@ async def resolve(schema: Schema, version: Callable[[str, int], Awaitable[Regist
 
 
 def rewritten(resolved: ResolvedSchema, change: Callable[[Any], Any]) -> ResolvedSchema:
-    """Return a copy of a schema, with ``change`` applied to its JSON and to the JSON of its references.
+    """Apply ``change`` to the parsed JSON of a schema and of its references, and return the changed copies.
 
     Raises `InvalidSchemaError` if a schema is not JSON.
     """
@@ -133,7 +133,7 @@ def rewritten(resolved: ResolvedSchema, change: Callable[[Any], Any]) -> Resolve
 
 
 class SchemaSource(Protocol):
-    """Part of `SchemaRegistry` that serializers and deserializers use. See there for the methods."""
+    """Part of `SchemaRegistry` that serializers and deserializers use. That class documents the methods."""
 
     @property
     def absent_s(self) -> float:

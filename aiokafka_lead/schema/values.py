@@ -154,7 +154,7 @@ def values_in(value: Any) -> Iterator[Any] | None:
 
 
 def is_deeper(value: Any, levels: int, values_in: Callable[[Any], Iterator[Any] | None] = values_in) -> bool:
-    """Return True if values are nested more than ``levels`` deep, as is a value that contains itself.
+    """Return True if values are nested more than ``levels`` deep, for example because a value contains itself.
 
     ``values_in`` returns the values in a value. Works without recursion.
     """

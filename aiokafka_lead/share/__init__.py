@@ -219,7 +219,7 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
-        """Return a dict from partition to its next records.
+        """Return the next records of each partition.
 
         Returns acquired records immediately. If there are none, the call waits for records, at most ``timeout_ms``
         (default: 0). The dict is empty if none arrive in time. It has at most ``max_records`` records in total
@@ -260,7 +260,7 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def run(
         self, handler: Callable[..., Awaitable[object]] | Handlers, **options: Unpack[ShareRunOptions]
     ) -> None:
-        """Call a handler with every record, many concurrently, until the consumer is stopped.
+        """Call a handler with every record, several calls at a time, until the consumer is stopped.
 
             async def handle(record): ...
 
@@ -329,7 +329,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         return self._acknowledge(record, kind)
 
     async def commit(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
-        """Send all acknowledgements, wait for their outcomes, and return a dict from partition to outcome.
+        """Send all acknowledgements, wait for their outcomes, and return the outcome of each partition.
 
         An outcome is None if brokers accepted all acknowledgements of the partition since the last commit, and
         otherwise the last error. Errors of acknowledgements are returned, not raised. A record whose acknowledgement

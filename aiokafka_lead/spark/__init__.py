@@ -63,7 +63,7 @@ def refresh(frame: DataFrame) -> DataFrame:
 
     Spark plans the partitions of a Python data source once, and keeps the plan with the result of ``load()``. This call
     discards the plan. It therefore affects the returned frame and all later queries of frames, views and streams that
-    come from the same ``load()``, also in subqueries. Data cached with `DataFrame.cache` stays unchanged.
+    come from the same ``load()``, including subqueries. Data cached with `DataFrame.cache` stays unchanged.
 
     PySpark has no API for this, so the function uses Spark's internal objects. Raises RuntimeError in Spark Connect, or
     if Spark's internals have changed. In this case, call ``load()`` again.

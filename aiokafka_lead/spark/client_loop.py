@@ -1,4 +1,4 @@
-"""Event loop for Kafka clients in a separate thread, which Spark's synchronous callbacks use.
+"""Event loop in a separate thread, for the Kafka clients that Spark's synchronous callbacks use.
 
 Spark uses a Python process for many tasks. The loop keeps running between them, so clients keep their connections,
 refresh their metadata, and stop when they are idle.
@@ -116,7 +116,7 @@ class ClientLoop:
 
     @contextmanager
     def started(self, make: Callable[[], C], within_ms: float) -> Iterator[C]:
-        """Provide a new started client during a block. Starts it like `borrow`, and stops it in the background."""
+        """Provide a new client from ``make`` during a block. Starts it like `borrow`; stops it in the background."""
         client: C = self.run(_started, make, within_ms)
         try:
             yield client
@@ -161,7 +161,7 @@ class ClientLoop:
 
 @asynccontextmanager
 async def running(make: Callable[[], C], within_ms: float) -> AsyncIterator[C]:
-    """Provide a new started client to code on the loop. Starts it like `ClientLoop.borrow`, and stops it at the end."""
+    """Provide a new client from ``make`` to code on the loop. Starts it like `ClientLoop.borrow`, and stops it."""
     client: C = await _started(make, within_ms)
     try:
         yield client

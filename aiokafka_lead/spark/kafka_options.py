@@ -224,11 +224,22 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
 BATCH_SIZE = 128 * 1024
 """Default of ``kafka.batch.size`` in bytes, larger than in a producer: all rows of a task are available at once."""
 
+LINGER_MS = 100
+"""Default of ``kafka.linger.ms``. It delays nothing, because a task flushes the producer after its last row.
+
+With many partitions, batches become larger.
+"""
+
 
 def producer_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return the keyword arguments for a producer, without ``bootstrap_servers``. Raises ValueError."""
+    """Return the keyword arguments for a producer, without ``bootstrap_servers``.
+
+    Raises ValueError for a value of the wrong type.
+    """
     given = client_options(options, ProducerConfig)
     given.setdefault("batch_size", min(BATCH_SIZE, given.get("batch_size_max", BATCH_SIZE)))
+    if "delivery_timeout_ms" not in given:  # it must be longer than the linger time
+        given.setdefault("linger_ms", LINGER_MS)
     return given
 
 
@@ -304,7 +315,7 @@ def _number(kind: Callable[[str], float]) -> Callable[[str, str], float]:
 
 
 def truth(name: str, text: str) -> bool:
-    """Parse ``true`` or ``false``, in upper or lower case as in Scala. Raises ValueError for other texts."""
+    """Parse ``true`` or ``false``, in upper or lower case as in Scala. Raises ValueError for other text."""
     word = text.lower()
     if word not in ("true", "false"):
         raise ValueError(f"option '{name}' must be true or false, not '{text}'")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .secrets import hidden
 
 if TYPE_CHECKING:
-    from ..oidc.clouds import Google, MskIam
+    from ..oidc.clouds import Google
+    from ..oidc.msk import MskIam
 
 _ENTRY = re.compile(
     r"""//[^\n]*|/\*.*?\*/|(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"'][^\s;"]*))""", re.DOTALL

@@ -1,10 +1,14 @@
-"""Runs an embedded cluster for any Kafka client: ``python -m aiokafka_lead.testing --brokers 3 --port 9092``."""
+"""Runs an embedded cluster, and a schema registry, for clients in other processes.
+
+python -m aiokafka_lead.testing --brokers 3 --port 9092 --schema-registry-port 8081
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 import anyio
@@ -12,6 +16,7 @@ import anyio
 from .._signals import receiving
 from ..errors import KafkaError
 from .cluster import EmbeddedCluster
+from .schema_registry import EmbeddedSchemaRegistry
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,6 +62,12 @@ def _parser() -> argparse.ArgumentParser:
         type=_user,
         metavar="USER:PASSWORD",
         help="user for SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), which is then required; may be repeated",
+    )
+    parser.add_argument(
+        "--schema-registry-port",
+        type=int,
+        metavar="PORT",
+        help="also run a schema registry at this port of 127.0.0.1 (0: a free port)",
     )
     return parser
 
@@ -107,12 +118,25 @@ async def serve(arguments: argparse.Namespace) -> None:
             await signals.next()
 
 
+@contextmanager
+def _registry(port: int | None) -> Iterator[None]:
+    """Run a schema registry if ``port`` is not None."""
+    if port is None:
+        yield
+        return
+    with EmbeddedSchemaRegistry(port=port) as registry:
+        print(f"schema.registry.url={registry.url}", flush=True)
+        yield
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
+    where = f"127.0.0.1, port {arguments.schema_registry_port}"
     try:
-        anyio.run(serve, arguments, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+        with _registry(arguments.schema_registry_port):
+            where = f"{arguments.host}, port {arguments.port} or one of the next ports"
+            anyio.run(serve, arguments, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except OSError as error:
-        where = f"{arguments.host}, port {arguments.port} or one of the next ports"
         print(f"error: cannot listen on {where}: {error}", file=sys.stderr)
         return 1
     except KafkaError as error:

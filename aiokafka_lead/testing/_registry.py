@@ -51,6 +51,10 @@ class AvroSchema:
             raise InvalidAvro(f"no type: {schema!r}")
 
     def _check_dict(self, schema: dict[str, Any], space: str) -> None:
+        """Check a type that is written as an object, and replace the names in it by full names.
+
+        ``space`` is the namespace around the type. Raises `InvalidAvro`.
+        """
         kind = schema["type"]
         if kind in ("record", "error", "enum", "fixed"):
             if not isinstance(schema.get("name"), str):
@@ -112,12 +116,15 @@ def unreadable(reader: AvroSchema, writer: AvroSchema) -> list[str]:
 
 
 class _Comparison:
+    """Compares a reader's schema with a writer's schema. Recursive types are compared once."""
+
     def __init__(self, reader: AvroSchema, writer: AvroSchema) -> None:
         self._reader = reader
         self._writer = writer
         self._under_way: set[tuple[int, int]] = set()
 
     def differences(self, reads: Any, wrote: Any, where: str) -> list[str]:
+        """Return the reasons why a type of the reader cannot read a type of the writer. ``where`` is a JSON pointer."""
         reads, wrote = self._reader.at(reads), self._writer.at(wrote)
         if isinstance(wrote, list):
             return [found for each in wrote for found in self.differences(reads, each, where)]
@@ -231,7 +238,7 @@ class Stored:
 
 @dataclass
 class Subject:
-    """Versions of a subject by number. Deleted versions keep their numbers."""
+    """The versions of a subject by number, and its compatibility level. Deleted versions keep their numbers."""
 
     versions: dict[int, int] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
@@ -242,7 +249,7 @@ class Subject:
 
 
 class Store:
-    """The content of one registry."""
+    """Holds the schemas, subjects and compatibility levels of one registry."""
 
     def __init__(self, compatibility: str) -> None:
         self.level = compatibility

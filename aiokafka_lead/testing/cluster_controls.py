@@ -57,7 +57,7 @@ class ClusterControls:
 
     @property
     def max_versions(self) -> dict[str | int | type[Request[Any]], int]:
-        """Highest versions of APIs. May be changed at any time; a change applies to later connections."""
+        """Highest version of each limited API. May be changed at any time; a change applies to later connections."""
         return self._engine.apis.max_versions
 
     @max_versions.setter
@@ -88,8 +88,8 @@ class ClusterControls:
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
         """Answer the next ``answers`` Metadata requests with the current state, even if the state changes.
 
-        Use it to imitate brokers that lag behind. ``broker`` is the broker that lags behind (default: all brokers,
-        which share the count).
+        Use it to imitate brokers that lag behind. ``broker`` limits it to one broker. By default, all brokers lag and
+        share the count.
         """
         integer(0)("answers", answers)
         if broker is not None:
@@ -104,9 +104,9 @@ class ClusterControls:
         count: int = 1,
         timeout_ms: float = 10_000,
     ) -> None:
-        """Wait until a number of requests of an API have arrived at a broker (default: at any broker).
+        """Wait until ``count`` requests of an API have arrived at a broker (default: at any broker).
 
-        Raises TimeoutError if they do not arrive in time.
+        Earlier requests count, too. Raises TimeoutError if they do not arrive within ``timeout_ms``.
         """
         await self.requests.wait_for(api, broker=broker, count=count, timeout_ms=timeout_ms)
 
@@ -191,7 +191,10 @@ class ClusterControls:
         self._partition(topic, partition).log.delete_before(_checks.OFFSET("before", before))
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
-        """Remove the records from ``offset`` on, like an unclean leader election. The leader then has a new epoch."""
+        """Remove the records at and after ``offset``, like an unclean leader election, and advance the leader epoch.
+
+        A batch that contains ``offset`` is removed as a whole, so the log may end earlier.
+        """
         self._state.truncate(self._partition(topic, partition), _checks.OFFSET("offset", offset))
 
     def forget_producers(self, topic: str, partition: int = 0) -> None:
@@ -240,7 +243,7 @@ class ClusterControls:
         return list(self._partition(topic, partition).isr)
 
     def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
-        """Set the in-sync replicas of a partition. The leader must be one of them."""
+        """Set the in-sync replicas of a partition, as ids of brokers. The leader must be one of them."""
         target = self._partition(topic, partition)
         isr = _checks.BROKERS("isr", isr)
         if target.leader_id not in isr or not set(isr) <= set(target.replicas):
@@ -283,13 +286,14 @@ class ClusterControls:
         return self._state.nodes[number]
 
     def coordinator(self, group_id: str) -> int:
-        """Return the id of the broker that coordinates a consumer group."""
+        """Return the id of the broker that coordinates a group, or -1 if no broker is running."""
         return self._state.coordinators.of(0, text("group_id", group_id))
 
     def move_coordinator(self, group_id: str, to: int | None = None) -> int:
         """Move a group to another coordinator and return that broker's id.
 
-        ``to`` is the id of a broker (default: the next broker). All groups in the same slot also move.
+        ``to`` is the id of a broker (default: the next broker). The move includes all groups that Kafka would store in
+        the same partition of ``__consumer_offsets``.
         """
         text("group_id", group_id)
         if to is not None:

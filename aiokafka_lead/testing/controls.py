@@ -45,6 +45,7 @@ class ShareDelivery(NamedTuple):
     state: str
     """``"available"``, ``"acquired"``, ``"acknowledged"`` or ``"archived"``. The last two are final."""
     delivery_count: int
+    """Number of deliveries so far."""
     member_id: str
     """Id of the member that holds the record, or an empty str."""
 
@@ -73,7 +74,7 @@ class ShareControls(_Controls):
         self._call(change)
 
     def expire_locks(self, group_id: str) -> None:
-        """Release all records that members of a group hold, as if their locks had expired."""
+        """Release all records that the members of a group hold, as if the locks had expired."""
         text("group_id", group_id)
 
         def expire() -> None:
@@ -83,7 +84,7 @@ class ShareControls(_Controls):
         self._call(expire)
 
     def deliveries(self, group_id: str, topic: str, partition: int = 0) -> list[ShareDelivery]:
-        """Return the delivery state of each record of a partition in a group, from the first unfinished record on."""
+        """Return the delivery states of a group's records in a partition, starting at the first unfinished record."""
         text("group_id", group_id)
         topic_name("topic", topic)
         integer(0)("partition", partition)
@@ -111,13 +112,13 @@ _LAST_EPOCH = 32_766
 
 
 class TransactionView(NamedTuple):
-    """A transactional id as seen by its coordinator. ``state`` is a name as in DescribeTransactions."""
+    """State of a transactional id at its coordinator. ``state`` is a name as in DescribeTransactions."""
 
     state: str
     producer_id: int
     epoch: int
     partitions: tuple[TopicPartition, ...]
-    """Partitions of the transaction whose marker is not yet written."""
+    """Partitions of the transaction that do not have its marker yet."""
     groups: tuple[str, ...]
     """Consumer groups whose offsets are part of the transaction."""
 
@@ -129,8 +130,8 @@ class TransactionControls(_Controls):
     def marker_delay_ms(self) -> float | None:
         """Time in milliseconds from the response to EndTxn until the markers are written (default: 0).
 
-        With None, they are written by `write_markers`. Until then, the next requests of the transactional id get
-        CONCURRENT_TRANSACTIONS, and the records of the transaction are beyond the last stable offset.
+        If it is None, only `write_markers` writes them. Until they are written, further requests of the transactional
+        id get CONCURRENT_TRANSACTIONS, and the records of the transaction are beyond the last stable offset.
         """
         return self._engine.transactions.marker_delay_ms
 
@@ -139,7 +140,7 @@ class TransactionControls(_Controls):
         self._engine.transactions.marker_delay_ms = optional(milliseconds())("marker_delay_ms", delay_ms)
 
     def write_markers(self) -> None:
-        """Write the markers of every transaction that is committed or aborted."""
+        """Write the markers of all transactions that have been committed or aborted but still lack them."""
         self._call(self._engine.transactions.write_markers)
 
     def time_out(self, transactional_id: str) -> bool:
@@ -186,14 +187,15 @@ class TransactionControls(_Controls):
         return TransactionView(txn.state.value, txn.producer_id, txn.epoch, partitions, tuple(txn.groups))
 
     def coordinator(self, transactional_id: str) -> int:
-        """Return the id of the broker that coordinates a transactional id."""
+        """Return the id of the broker that coordinates a transactional id, or -1 if no broker is running."""
         text("transactional_id", transactional_id)
         return self._call(lambda: self._engine.state.coordinators.of(TRANSACTION, transactional_id))
 
     def move_coordinator(self, transactional_id: str, to: int | None = None) -> int:
         """Move a transactional id to another coordinator and return that broker's id.
 
-        ``to`` is the id of a broker (default: the next broker). All transactional ids in the same slot also move.
+        ``to`` is the id of a broker (default: the next broker). The move includes all transactional ids that Kafka
+        would store in the same partition of ``__transaction_state``.
         """
         text("transactional_id", transactional_id)
         if to is not None and integer(0)("to", to) not in self._engine.state.nodes:

@@ -17,10 +17,10 @@ from .request_log import PARTITION_FIELDS, RequestRecord, api_key_of, partitions
 T = TypeVar("T")
 
 HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-"""Response of a web server to a Kafka client, for ``garbage``."""
+"""Response of a web server to a Kafka client, for the argument ``garbage`` of `Faults.add`."""
 
 TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
-"""Response of a TLS listener to a plaintext client, for ``garbage``."""
+"""Response of a TLS listener to a plaintext client, for the argument ``garbage`` of `Faults.add`."""
 
 
 class Caller(Protocol):
@@ -80,7 +80,7 @@ class Fault:
         return self.count is not None and self.count <= 0
 
     def concerns(self, record: RequestRecord, request: Request[Any], name_of: Callable[[UUID], str | None]) -> bool:
-        """Return True if the rule applies to a request."""
+        """Return True if the rule applies to a request. ``name_of`` returns the name of a topic id."""
         if self.spent or (self.api_key is not None and self.api_key != record.api_key):
             return False
         if self.broker is not None and self.broker != record.broker:
@@ -272,9 +272,9 @@ _TOPIC_FIELDS = ("name", "topic")
 
 
 def set_errors(message: Any, code: int, topic: str | None, partition: int | None) -> None:
-    """Write an error into a response, for the whole request, or for a topic or a partition.
+    """Write an error code into a response, for a topic, a partition, or (if both are None) all of its parts.
 
-    Other fields of the response are unchanged, because clients must not read them.
+    The other fields stay unchanged, because clients must not read them.
     """
     named_topic = next((getattr(message, name) for name in _TOPIC_FIELDS if hasattr(message, name)), None)
     named_partition = next((getattr(message, name) for name in PARTITION_FIELDS if hasattr(message, name)), None)
@@ -291,7 +291,7 @@ def set_errors(message: Any, code: int, topic: str | None, partition: int | None
 
 
 def answers_for_parts(api_key: int) -> bool:
-    """Return True if the handler of the API applies faults to single topics or partitions."""
+    """Return True if a fault of this API may affect single topics or partitions of a request."""
     return api_key in _ANSWERS_FOR_PARTS
 
 

@@ -37,7 +37,7 @@ class RequestRecord:
 
     - ``time``: `time.monotonic` when processing began.
     - ``answered``: `time.monotonic` of the response, or None before it.
-    - ``request``: the decoded request. For Produce, it lacks the bytes of records.
+    - ``request``: the decoded request. For Produce, it does not contain the records.
     - ``connection``: the number of the connection in the cluster.
     - ``user``: the client's SASL identity, or else the subject of its certificate (``"CN=alice,O=example"``).
     """
@@ -122,7 +122,7 @@ class RequestLog:
     ) -> None:
         """Wait until ``count`` requests have arrived since the start or `clear`.
 
-        Raises TimeoutError if they do not arrive in time.
+        By default, all APIs and all brokers count. Raises TimeoutError if they do not arrive within ``timeout_ms``.
         """
         integer(0)("count", count)
         milliseconds()("timeout_ms", timeout_ms)
@@ -149,7 +149,7 @@ class RequestLog:
 
 
 def partitions_of(request: Request[Any], name_of: Callable[[UUID], str | None]) -> list[tuple[str | None, int | None]]:
-    """Return the topics in a request: each paired with None, and with each of its partitions in the request."""
+    """Return pairs of a topic and a partition in a request. Each topic is also paired with None."""
     found: list[tuple[str | None, int | None]] = []
     for topic in getattr(request, "topic_data", None) or getattr(request, "topics", None) or ():
         if isinstance(topic, str):
@@ -167,4 +167,4 @@ def _index_of(part: Any) -> int | None:
 
 
 PARTITION_FIELDS = ("index", "partition_index", "partition")
-"""Names of the partition's number in the schemas."""
+"""Names of the fields with a partition's number in the schemas of requests and responses."""

@@ -41,6 +41,7 @@ class EmbeddedSchemaRegistry:
     - ``basic_auth``: the name and the secret that the registry requires.
     - ``tokens``: the bearer tokens that the registry accepts. They may be changed at any time.
     - ``ssl_context``: enables TLS.
+    - ``port``: the port on 127.0.0.1. The default is a free port.
     - ``guids``: False leaves out the GUIDs of schemas, as Apicurio and older registries do.
 
     Rules of schemas (``ruleSet``) are stored, but not applied.
@@ -53,6 +54,7 @@ class EmbeddedSchemaRegistry:
         basic_auth: tuple[str, str] | None = None,
         tokens: set[str] | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        port: int = 0,
         guids: bool = True,
     ) -> None:
         self.tokens = tokens
@@ -68,7 +70,7 @@ class EmbeddedSchemaRegistry:
         self._open = threading.Event()
         self._open.set()
         self._server: _Server | None = None
-        self._port = 0
+        self._port = port
         self._reserved: weakref.finalize[..., EmbeddedSchemaRegistry] | None = None
         """Closes the socket that prevents other programs from taking the port of the stopped registry."""
 
@@ -86,7 +88,10 @@ class EmbeddedSchemaRegistry:
         self._give_up_port()
 
     def start(self) -> None:
-        """Start listening. After `stop`, the address and the schemas are the same as before."""
+        """Start listening. After `stop`, the address and the schemas are the same as before.
+
+        Raises OSError if another program uses the port.
+        """
         self._give_up_port()
         server = _Server(("127.0.0.1", self._port), _handler(self))
         if self._tls is not None:
@@ -160,6 +165,10 @@ class EmbeddedSchemaRegistry:
         return self.tokens is None or (given or "").removeprefix("Bearer ") in self.tokens
 
     def _content(self, method: str, path: list[str], query: dict[str, str], body: bytes) -> Any:
+        """Process a request for a path of Confluent's REST API. Return the content of the response.
+
+        Raises `Refusal` if the registry refuses the request or does not know the path.
+        """
         store = self._store
         normalize = query.get("normalize") == "true"
         match method, path:
@@ -234,6 +243,7 @@ def _fields(body: bytes) -> dict[str, Any]:
 
 
 def _sent(body: bytes) -> Stored:
+    """Return the schema in the body of a request. Raises `Refusal` if there is none."""
     try:
         content = json.loads(body)
         references = tuple((each["name"], each["subject"], each["version"]) for each in content.get("references", ()))

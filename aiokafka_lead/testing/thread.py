@@ -144,7 +144,7 @@ class ClusterThread:
 
     @property
     def requests(self) -> RequestLog:
-        """Log of requests. To wait for requests, use `wait_for_requests`."""
+        """Log of the requests that the brokers have received. To wait for requests, use `wait_for_requests`."""
         return self._cluster.requests
 
     @property

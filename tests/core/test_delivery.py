@@ -181,7 +181,7 @@ async def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture)
     whole.complete(7)
     await anyio.wait_all_tasks_blocked()
     assert called == [delivery]
-    assert "a callback of a delivery failed" in caplog.text
+    assert "a done callback of a delivery raised an exception" in caplog.text
 
 
 async def test_a_record_cannot_be_called_back() -> None:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from aiokafka_lead._wire import Response, encode_response
-from aiokafka_lead._wire.codec import decode_response
+from aiokafka_lead._wire.framing import decode_response
 from aiokafka_lead._wire.message import Struct
 from aiokafka_lead.errors import EncodeError, MalformedMessageError, UnsupportedVersionError
 from aiokafka_lead.testing import RequestRecord

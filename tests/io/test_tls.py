@@ -216,7 +216,7 @@ async def test_a_callable_that_fails_at_first_is_asked_again() -> None:
 
     asked: list[bool] = []
     async with listener.reached(ssl_context=give, reconnect_backoff_ms=1, reconnect_backoff_max_ms=1) as brokers:
-        with pytest.raises(KafkaConnectionError, match="what ssl_context gives cannot be used now: no secret yet"):
+        with pytest.raises(KafkaConnectionError, match="the result of ssl_context cannot be used now: no secret yet"):
             await connect(brokers, LANES[0])
         await connect(brokers, LANES[0])
     assert listener.seen == ["alice"]

@@ -29,7 +29,7 @@ from aiokafka_lead.errors import (
     TokenProviderError,
 )
 from aiokafka_lead.oidc import Token, azure, confluent_cloud, google, msk_iam
-from aiokafka_lead.oidc.clouds import AwsCredentials, signed
+from aiokafka_lead.oidc.msk import AwsCredentials, signed
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .identity_provider import Answer, json_answer

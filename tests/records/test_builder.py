@@ -143,14 +143,14 @@ def test_bytes_like_contents_are_taken(codec: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ((NOW, "key", b""), TypeError, "key must be bytes or None, got str"),
-        ((NOW, None, 5), TypeError, "value must be bytes or None, got int"),
-        ((NOW, None, b"", [("h", "x")]), TypeError, "header value must be bytes or None, got str"),
-        ((NOW, None, b"", [(b"h", b"x")]), TypeError, "header's key must be str, got bytes"),
-        ((NOW, None, b"", [(None, b"x")]), TypeError, "header's key must be str, got NoneType"),
+        ((NOW, "key", b""), TypeError, "key must be bytes or None, not str"),
+        ((NOW, None, 5), TypeError, "value must be bytes or None, not int"),
+        ((NOW, None, b"", [("h", "x")]), TypeError, "header value must be bytes or None, not str"),
+        ((NOW, None, b"", [(b"h", b"x")]), TypeError, "header's key must be str, not bytes"),
+        ((NOW, None, b"", [(None, b"x")]), TypeError, "header's key must be str, not NoneType"),
         ((NOW, None, b"", [("h",)]), ValueError, "unpack"),
         ((NOW, None, b"", [("\ud800", b"")]), UnicodeEncodeError, "surrogates"),
-        ((-1, None, b""), ValueError, "timestamp_ms must not be negative, got -1"),
+        ((-1, None, b""), ValueError, "timestamp_ms must not be negative: -1"),
         ((2**63, None, b""), OverflowError, "too large|64 bits"),
     ],
 )

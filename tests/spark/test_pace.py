@@ -51,6 +51,19 @@ def test_a_machine_that_became_slow_gets_its_tasks_back() -> None:
     assert _tasks(pace, lambda tasks, _: 1.5 / tasks, 600, 2, batches=2, now=10) == [1, 2]
 
 
+def test_one_slow_micro_batch_does_not_bring_tasks_back() -> None:
+    pace = Pace()
+    assert _tasks(pace, lambda *_: 0.2, 600, 2, batches=1) == [2]
+    assert _tasks(pace, lambda *_: 0.4, 600, 2, batches=1, now=1) == [1], "the driver connects, and misses a trigger"
+    assert _tasks(pace, lambda *_: 0.2, 600, 2, batches=5, now=2) == [1] * 5
+
+
+def test_two_slow_micro_batches_bring_tasks_back() -> None:
+    pace = Pace()
+    assert _tasks(pace, lambda *_: 0.2, 600, 2, batches=1) == [2]
+    assert _tasks(pace, lambda *_: 0.4, 600, 2, batches=3, now=1) == [1, 1, 2]
+
+
 def test_plans_that_are_asked_for_again_are_one_micro_batch() -> None:
     pace = Pace()
     pace.began(0, 0, 0)

@@ -7,6 +7,7 @@ import socket
 
 import confluent_kafka
 import confluent_kafka.admin
+import confluent_kafka.schema_registry
 import pytest
 
 from aiokafka_lead.testing.__main__ import main
@@ -47,10 +48,22 @@ def test_it_may_demand_authentication() -> None:
         assert program.end(signal.SIGINT) == 0
 
 
+def test_a_schema_registry_runs_beside_it() -> None:
+    with serving("--brokers", "1", "--port", "0", "--schema-registry-port", "0") as program:
+        url = program.read_until(r"^schema\.registry\.url=(\S+)$")[1]
+        program.read_until(SERVERS)
+        registry = confluent_kafka.schema_registry.SchemaRegistryClient({"url": url})
+        schema = confluent_kafka.schema_registry.Schema('"string"', "AVRO")
+        assert registry.get_schema(registry.register_schema("s", schema)).schema_str == '"string"'
+        assert program.end() == 0
+
+
 def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert main(["--brokers", "1", "--port", str(taken.getsockname()[1])]) == 1
-    assert "error: cannot listen on 127.0.0.1, port" in capsys.readouterr().err
+        port = str(taken.getsockname()[1])
+        for option in ("--port", "--schema-registry-port"):
+            assert main(["--brokers", "1", "--port", "0", option, port]) == 1
+            assert f"error: cannot listen on 127.0.0.1, port {port}" in capsys.readouterr().err
 
 
 def test_a_wrong_option_is_said(capsys: pytest.CaptureFixture[str]) -> None:

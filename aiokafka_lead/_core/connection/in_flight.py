@@ -21,7 +21,7 @@ _LAST_ID = 2**31 - 1
 
 
 class InFlight:
-    """A request in flight."""
+    """A request that has been sent and waits for its response."""
 
     __slots__ = ("correlation_id", "deadline", "on_done", "raw", "request_class", "silent", "version")
 
@@ -88,13 +88,13 @@ class InFlightLedger:
         if not self._entries:
             if self._is_silent(correlation_id, self.next_id, self._silent):
                 return None
-            raise MalformedMessageError(f"a response with correlation id {correlation_id}, but no request is in flight")
+            raise MalformedMessageError(f"a response has correlation id {correlation_id}, but no request is in flight")
         oldest = self._entries[0]
         if oldest.correlation_id != correlation_id:
             if self._is_silent(correlation_id, oldest.correlation_id, oldest.silent):
                 return None
             raise MalformedMessageError(
-                f"a response with correlation id {correlation_id}; expected {oldest.correlation_id} "
+                f"a response has correlation id {correlation_id} instead of {oldest.correlation_id} "
                 f"({oldest.request_class.NAME})"
             )
         return oldest

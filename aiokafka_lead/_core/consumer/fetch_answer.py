@@ -100,7 +100,7 @@ LEADERS_WORD = {errors.OffsetOutOfRangeError.code, errors.CorruptRecordError.cod
 
 
 class AnswerOptions(NamedTuple):
-    """Settings from the consumer's options."""
+    """The consumer's options that `AnswerReader` needs."""
 
     read_committed: bool
     check_crcs: bool
@@ -113,7 +113,7 @@ class AnswerOptions(NamedTuple):
 
 
 class FetchOutcome:
-    """Actions that the caller has to take."""
+    """The result of reading a response: the actions that the caller has to take."""
 
     __slots__ = ("doubt", "hints", "missing", "refresh")
 
@@ -222,6 +222,10 @@ class AnswerReader:
         snapshot: ClusterSnapshot,
         now: float,
     ) -> None:
+        """Handle a partition without an error: the bounds of its log, the replica to read from, and its records.
+
+        The records go undecoded to the prefetch buffer. If the log diverges, or all records are too old, none are used.
+        """
         if data.high_watermark >= 0:
             state.high_watermark = data.high_watermark
         if data.last_stable_offset >= 0:
@@ -417,6 +421,10 @@ class AnswerReader:
         snapshot: ClusterSnapshot,
         now: float,
     ) -> None:
+        """Handle a partition's error: reset or stop the partition, or delay its next fetch. Collect its leader hint.
+
+        Errors in `LEADERS_WORD` only delay the fetch if another broker than the leader has returned them.
+        """
         code = data.error_code
         self._counters.count_error(code)
         self._leave_follower(state, planned, now)

@@ -47,7 +47,7 @@ BESIDE_AFTER_S = 0.01
 
 
 class FetchLimits(NamedTuple):
-    """Limits in bytes. The fields have the names of the options."""
+    """Size limits of fetches and of fetched data, in bytes. The fields have the names of the options."""
 
     fetch_max_bytes: int
     max_partition_fetch_bytes: int

@@ -52,7 +52,7 @@ def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) 
 
 
 def version_to_send(version: int, by_topic_id: bool) -> int:
-    """Return the version of the request. A request that identifies topics by name needs an older version."""
+    """Return the Fetch version to use, at most ``version``. Topics can be identified by name only in older versions."""
     return version if by_topic_id else min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
 
@@ -79,7 +79,7 @@ class SessionRequest(NamedTuple):
 
     @classmethod
     def beside(cls, partitions: Mapping[TopicPartition, PartitionFetch]) -> SessionRequest:
-        """Return a request outside the session for these partitions only."""
+        """Return a request for these partitions that is sent outside the session."""
         return cls(NO_SESSION, FINAL_EPOCH, partitions, [])
 
 
@@ -131,7 +131,10 @@ class FetchSession:
         return SessionRequest(self.session_id, self.epoch, send, forget)
 
     def begins_anew(self, by_topic_id: bool) -> bool:
-        """Return True if a request that identifies topics in this way, by id or by name, needs a new session."""
+        """Return True if the request needs a new session, because this one identifies topics in the other way.
+
+        A session identifies topics either by id or by name (KIP-516).
+        """
         return not self.is_full and by_topic_id != self.by_topic_id
 
     def close(self) -> SessionRequest | None:
@@ -208,7 +211,7 @@ SHORTEST_BESIDE_MS = 10
 
 
 class FetchOptions(NamedTuple):
-    """Settings of every request. The fields have the names of the options."""
+    """The settings that every request contains. The fields have the names of the options."""
 
     fetch_max_wait_ms: int
     fetch_min_bytes: int

@@ -223,7 +223,11 @@ class FetchedData:
             self._pass_over(last)
 
     def _decode(self, views: list[BatchView]) -> tuple[list[Record], BatchView, int]:
-        """Return the records of the joinable batches from the position on, the last of these batches, and the size."""
+        """Return the records from the position on, the last of their batches, and the batches' size in bytes.
+
+        Stops once the batches are larger than `JOINED_BYTES`, and before a batch that is unreadable or too large to be
+        decompressed on the event loop. Raises `NotLoaded` if the first batch is too large.
+        """
         topic, partition = self._partition.tp
         from_offset = self._position().offset
         records: list[Record] = []

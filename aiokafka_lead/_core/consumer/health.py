@@ -22,7 +22,7 @@ NAMED_AT_MOST = 20
 
 
 class Facts(NamedTuple):
-    """Inputs of `judge`. Times are in seconds."""
+    """The facts from which `judge` derives a consumer's health. Times are in seconds."""
 
     unusable: str | None
     """The reason why the consumer cannot be used at all, or None."""

@@ -58,11 +58,11 @@ class InHand:
     # --- handing out and releasing -----------------------------------------------------------------------------------
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Record that the records from this position on have been handed out together."""
+        """Add the records from this position on, which have been handed out together, to those in hand."""
         self._many.setdefault(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Record that the application has started to iterate over the chunk. The last record taken is in hand."""
+        """Track an iteration that the application has started over the chunk. The last record taken is in hand."""
         if self._one_by_one is not chunk:
             self._one_by_one = chunk
             self._covered = None
@@ -82,7 +82,7 @@ class InHand:
         self._on_release()
 
     def read(self, now: float) -> None:
-        """Record that the application reads."""
+        """Record a read by the application, which ends the time in which `comes_again` is True."""
         self._back_at_read = self.times_back
         self.first_read_at = min(self.first_read_at, now)
 
@@ -90,8 +90,8 @@ class InHand:
     def comes_again(self) -> bool:
         """True if all records in hand will be delivered again.
 
-        This is so from the time at which an aborted transaction moves the consumer back to the committed offsets until
-        the application reads again.
+        An aborted transaction moves the consumer back to the committed offsets. The value is then True until the
+        application reads again.
         """
         return self._back_at_read != self.times_back
 
@@ -127,7 +127,7 @@ class InHand:
         return frozenset(held)
 
     def note_lost(self, partitions: Iterable[TopicPartition]) -> None:
-        """Record that the records in hand of these partitions cannot be committed.
+        """Mark the records in hand of these partitions as lost, because they cannot be committed.
 
         `lost` contains the partitions until the application's next read.
         """
@@ -164,7 +164,7 @@ class InHand:
             self._on_release()
 
     def note_uncommitted(self, states: Iterable[PartitionState]) -> None:
-        """Record partitions that are being revoked while they have records that no open transaction commits.
+        """Remember partitions that are being revoked while they have records that no open transaction commits.
 
         A transaction may contain results of these records without their offsets. It then fails with
         `CommitFailedError`, because `uncommitted` contains the partitions.
@@ -186,7 +186,7 @@ class InHand:
         return sorted(self._uncommitted)
 
     def went_back(self) -> None:
-        """Record that all uncommitted records will be delivered again, to this consumer or another member."""
+        """Count a return to earlier records. All uncommitted records will be delivered again, here or elsewhere."""
         self.times_back += 1
         self._uncommitted.clear()
 
@@ -227,7 +227,7 @@ class InHand:
         return found
 
     def stored(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> None:
-        """Record an automatic commit."""
+        """Record offsets that were committed automatically."""
         for tp, offset in offsets:
             self._stored[tp] = Position(offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch)
 
@@ -277,12 +277,12 @@ class PollInterval:
         """The application's progress at the last call of `look`."""
 
     def progressed(self, now: float) -> None:
-        """Record that the application has requested more records or has finished some."""
+        """Restart the interval, because the application has requested more records or has finished some."""
         self._progressed_at = now
         self._waiting = False
 
     def waits(self) -> None:
-        """Record that the application is waiting for records, until `progressed` is called."""
+        """Suspend the interval until `progressed` is called, because the application is waiting for records."""
         self._waiting = True
 
     def look(self, mark: object, now: float) -> None:

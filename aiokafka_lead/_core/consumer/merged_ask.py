@@ -30,7 +30,7 @@ class Asker(Protocol):
     """A consumer that opens asks."""
 
     def answered(self, answered: Answered, /) -> None:
-        """Receive the answer to the consumer's ask."""
+        """Called with the answer to the consumer's ask."""
 
 
 class MergedRequest(NamedTuple):
@@ -85,7 +85,7 @@ class AskingConsumer:
 
 
 class Asks:
-    """The open asks, and the consumers that may ask again soon."""
+    """Tracks the open asks, and the consumers that may ask again soon."""
 
     def __init__(self) -> None:
         self._open: dict[AskingConsumer, None] = {}

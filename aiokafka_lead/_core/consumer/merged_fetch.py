@@ -420,6 +420,7 @@ class MergedFetches:
         news: Iterable[tuple[TopicPartition, PartitionData]],
         endpoints: Iterable[NodeEndpoint],
     ) -> Answered:
+        """Close a consumer's ask. Return the answer, in the form of a Fetch response with only this consumer's data."""
         planned = consumer.ask
         assert planned is not None
         self._asks.close(consumer, now)

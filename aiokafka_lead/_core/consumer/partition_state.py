@@ -286,7 +286,7 @@ class PartitionState:
     # --- fetching ----------------------------------------------------------------------------------------------------
 
     def received(self, offset: int, leader_epoch: int) -> None:
-        """Record that all records before this offset have been fetched."""
+        """Continue to fetch from this offset, because all earlier records have been received."""
         self.fetch_offset = offset
         self.fetch_epoch = leader_epoch
         self._touch(self)

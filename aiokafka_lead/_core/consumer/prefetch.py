@@ -160,7 +160,7 @@ class Prefetch:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def decode_with(self, deserializers: Deserializers) -> None:
-        """Use these deserializers from now on, also for data that has already been fetched."""
+        """Use these deserializers from now on, even for data that has already been fetched."""
         self.deserializers = deserializers
         for state in self._holders:
             if state.chunk is not None:
@@ -241,6 +241,7 @@ class Prefetch:
     def _next_batch(
         self, wanted: Container[TopicPartition] | None
     ) -> tuple[PartitionState, RecordBatch[Any, Any]] | None:
+        """Return the next batch and its partition, without handing it out. Return None if there is none."""
         while (state := self._turn(wanted)) is not None:
             if state.chunk is not None:
                 self._give_up(state)

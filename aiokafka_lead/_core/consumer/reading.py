@@ -127,7 +127,7 @@ class Reading:
             (self.prefetch.pause if state.tp in left else self.prefetch.resume)(state, Pauser.SUBSCRIPTION)
 
     def move(self, state: PartitionState, to: Position) -> None:
-        """Continue from this position."""
+        """Drop the partition's fetched records and continue from this position."""
         self.prefetch.drop(state)
         state.move(*to)
 

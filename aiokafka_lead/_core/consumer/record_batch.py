@@ -56,8 +56,8 @@ class RecordBatch(Generic[K, V]):
     this happens before the batch is returned. They raise `RecordDeserializationError` if a record cannot be
     deserialized, unless ``on_bad_record`` leaves out such records.
 
-    A batch may keep the bytes of its whole Fetch response in memory. To keep data for long, store columns instead of
-    batches.
+    A batch may keep the bytes of its whole Fetch response in memory. To keep data for a long time, store columns
+    instead of batches.
     """
 
     __slots__ = ("_columns", "_key_of", "_keys", "_last", "_tp", "_value_of", "_values", "bury", "lease")
@@ -84,8 +84,8 @@ class RecordBatch(Generic[K, V]):
     async def commit(self, *, timeout_ms: float | None = None) -> bool:
         """Commit the offset after this batch. All earlier records of its partition count as processed.
 
-        Returns True if the offset was stored. Returns False if the partition does not belong to this consumer any
-        longer, so its new owner gets the records again, or if the topic was deleted or recreated.
+        Returns True if the offset was stored. Returns False if the partition no longer belongs to this consumer, so its
+        new owner gets the records again, or if the topic was deleted or recreated.
 
         Raises `IllegalStateError` if the consumer has no ``group_id``, `RequestTimedOutError` after ``timeout_ms``
         (default: ``default_api_timeout_ms``), and the broker's error if it refuses the offset. After one of these
@@ -213,6 +213,7 @@ class RecordBatch(Generic[K, V]):
         return to_arrow(self._columns)
 
     def _deserialized(self, column: list[bytes | None], one: Function | None, part: str) -> list[Any]:
+        """Deserialize a column. Raises an error that names the first record that cannot be deserialized."""
         if one is None:
             return column
         deserializer = one.call

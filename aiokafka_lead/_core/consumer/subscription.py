@@ -77,25 +77,25 @@ class Subscription:
         return self.kind in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Choose these partitions."""
+        """Replace the subscription by these partitions."""
         self._become(SubscriptionKind.ASSIGNED)
         self.assigned = tuple(dict.fromkeys(partitions))
         self.topics = frozenset(tp.topic for tp in self.assigned)
 
     def subscribe(self, topics: Iterable[str], listener: object | None = None) -> None:
-        """Choose these topics."""
+        """Replace the subscription by these topics."""
         self._become(SubscriptionKind.TOPICS)
         self.listener = listener
         self.topics = frozenset(topics)
 
     def match(self, pattern: re.Pattern[str], listener: object | None = None) -> None:
-        """Choose all present and future topics whose full name matches the pattern."""
+        """Replace the subscription by all present and future topics whose full name matches the pattern."""
         self._become(SubscriptionKind.PATTERN)
         self.listener = listener
         self.pattern = pattern
 
     def clear(self) -> None:
-        """Choose nothing."""
+        """Remove the subscription."""
         self._become(SubscriptionKind.NONE)
 
     def _become(self, kind: SubscriptionKind) -> None:

@@ -31,7 +31,7 @@ class ConsumerPlace(NamedTuple):
 
 
 class ConsumerTelemetry:
-    """Those metrics of Java's consumer that this consumer counts in the same way."""
+    """Metrics of Java's consumer, as far as this consumer counts them in the same way."""
 
     def __init__(
         self,

@@ -233,6 +233,7 @@ class ClassicMember:
         return Wait(None)
 
     def _step_joining(self, now: float) -> Step:
+        """Return the next step in JOINING: give up partitions, wait for metadata or a backoff, or send JoinGroup."""
         assert self._wanted is not None  # otherwise the phase would be OUT
         topics = self._wanted.topics
         kept = frozenset(tp for tp in self.owned if tp.topic in topics) if self._cooperative else NOTHING

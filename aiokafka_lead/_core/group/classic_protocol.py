@@ -112,7 +112,7 @@ AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions this mem
 
 
 class NewTopics:
-    """Topics that newly match a pattern and that other members may have noticed first.
+    """Tracks topics that newly match a pattern and that other members may have noticed first.
 
     A member that joins without them gets no partitions of them, and causes another rebalance when it notices them. The
     member therefore requests newer metadata first (Java: ``ConsumerCoordinator.poll``).
@@ -285,7 +285,10 @@ INTERRUPTIONS = 10
 
 
 class ClassicSchedule:
-    """The times of one member in seconds. Points in time are monotonic."""
+    """Decides when one member joins and sends heartbeats, and how long it waits for responses.
+
+    Times are in monotonic seconds.
+    """
 
     def __init__(self, config: ConsumerConfig, rng: Callable[[], float]) -> None:
         request_s = config.request_timeout_ms / 1000
@@ -317,7 +320,7 @@ class ClassicSchedule:
         self.retry_at = now + self._backoff.delay_s(self.failures)
 
     def interrupted(self) -> bool:
-        """Record that another rebalance has begun during this one. Return True if that happens again and again."""
+        """Record that another rebalance has begun during this one. Return True if that has happened repeatedly."""
         self._interruptions += 1
         return self._interruptions > INTERRUPTIONS
 
@@ -336,7 +339,7 @@ class ClassicSchedule:
         self._probe(now)
 
     def sends(self, now: float) -> None:
-        """Record that a heartbeat is sent."""
+        """Schedule the next heartbeat, because one is being sent."""
         self.heartbeat_out = True
         self.heartbeat_at = now + self._interval_s
         if self._probes:

@@ -126,7 +126,7 @@ class _TopicPartitions(Protocol):
 
 
 class Target:
-    """The latest target assignment of one member."""
+    """Holds the latest target assignment of one member, and finds the names of its topics."""
 
     def __init__(self) -> None:
         self.known = False
@@ -286,7 +286,7 @@ class HeartbeatMember(ABC):
             self._forget_told()
 
     def _accepted(self, response: Any) -> None:
-        """Process the response to an accepted heartbeat."""
+        """Take over the epoch and the target assignment from the response to an accepted heartbeat."""
         self.epoch = response.member_epoch
         if response.assignment is not None:
             self._target.aim(response.assignment.topic_partitions, self._owned_topics())

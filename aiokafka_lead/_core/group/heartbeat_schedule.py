@@ -126,7 +126,7 @@ class HeartbeatSchedule:
     def removed(self, now: float) -> None:
         """Record that the coordinator has removed the member, which joins again at once.
 
-        If it had just joined, it waits, because that may happen again and again.
+        A member that had just joined waits first, because it may be removed repeatedly.
         """
         if now >= self._joined_at + self._backoff.longest_ms / 1000:
             self.forgive()

@@ -93,7 +93,10 @@ class Fit:
         return DescribeGroupsRequest(groups=[self._group_id])
 
     def nobodys(self, response: Response | None) -> str | None:
-        """If no member has a partition or topic that some member should have, return the reason for a rebalance."""
+        """Return the reason for a rebalance if a partition or topic that some member should have belongs to none.
+
+        Otherwise, returns None.
+        """
         if not isinstance(response, DescribeGroupsResponse) or not response.groups:
             return None
         group = response.groups[0]
@@ -159,7 +162,7 @@ class Leader:
         self._learn_by = now + LEARN_WITHIN_S
 
     def end(self) -> None:
-        """End the generation."""
+        """Forget the members and their topics, because the membership has ended."""
         self._members = []
         self.topics = frozenset()
 

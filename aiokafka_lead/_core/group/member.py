@@ -136,7 +136,7 @@ class GroupMember(Protocol):
         """Join with this subscription, or change the subscription to it."""
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Process newer metadata."""
+        """Called with newer metadata."""
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
         """Leave the group until `subscribe` or `join` is called.

@@ -46,9 +46,9 @@ class RetryPolicy:
 
 
 class Patience(Trust):
-    """Refusals of one batch, or of one partition's fetches, since the last success.
+    """Decides when to try again after refusals of one batch, or of one partition's fetches.
 
-    Determines the next attempt's time.
+    Counts the refusals since the last success.
     """
 
     __slots__ = ("_catch_ups", "_confirmed", "_sent_at", "epoch", "free_retries", "retry_at")
@@ -167,7 +167,7 @@ class Patience(Trust):
 
 
 class LeaderMoveCounters:
-    """Counters that producers and consumers have in common."""
+    """Base class with the counters of leader moves, which producers and consumers have in common."""
 
     __slots__ = ("leader_move_ms_last", "leader_move_ms_max", "leader_move_ms_total", "leader_moves")
 

@@ -40,7 +40,7 @@ A single lagging broker may send many in quick succession.
 
 
 class _Suspect:
-    """Consecutive responses about one partition that were older than the client's metadata."""
+    """A series of consecutive responses about one partition that were older than the client's metadata."""
 
     __slots__ = ("answers", "epoch", "since")
 
@@ -51,7 +51,7 @@ class _Suspect:
 
 
 class _Memory:
-    """Pins and suspects among one topic's partitions."""
+    """The pins and suspects of one topic, by partition number."""
 
     __slots__ = ("pins", "suspects")
 
@@ -170,7 +170,7 @@ class LeaderEpochs:
 UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
 
 MISSING_ANSWERS = 3
-"""Number of consecutive responses without a known topic after which the topic counts as deleted."""
+"""Number of consecutive responses that lack a known topic, after which the topic counts as deleted."""
 
 RETIRED_FOR_S = 60.0
 """Seconds for which brokers may disagree about a topic's id before the former id is accepted again.
@@ -235,7 +235,7 @@ class TopicMerger:
         self._epochs.forget_all()
 
     def missing(self, known: TopicMetadata) -> MergedTopic:
-        """Merge a response without a known topic.
+        """Merge a response that lacks a topic of the client's metadata.
 
         The topic counts as deleted after `MISSING_ANSWERS` such responses in a row.
         """

@@ -46,7 +46,7 @@ class NodeState(Enum):
 
 
 class _Failures:
-    """Failures at one address since a connection to it last became ready."""
+    """The failures at one address since a connection to it last became ready."""
 
     __slots__ = ("count", "error", "failed_at", "refused_since", "retry_at", "setup_count")
 
@@ -65,7 +65,7 @@ class _Failures:
 
 
 class Reachability:
-    """Failures of each address, and the time of the next attempt.
+    """Records the failures of each address, and decides when the next attempt may be made.
 
     Times are in monotonic seconds. Arguments that are client options are in milliseconds.
     """
@@ -264,6 +264,7 @@ class Reachability:
         return not refusal.retriable and addresses is not None and addresses.successes > 0
 
     def _note(self, endpoint: Endpoint, now: float, error: KafkaError, *, in_setup: bool) -> None:
+        """Store a failure, and delay the next attempt. Forget the oldest failures if there are too many."""
         known = self._failures.pop(endpoint, None)
         if known is None:
             known = _Failures(error, now)

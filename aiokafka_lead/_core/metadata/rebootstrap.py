@@ -113,7 +113,10 @@ class RebootstrapPolicy:
             self._trying_since = now
 
     def answered(self, *, by_bootstrap_server: bool) -> None:
-        """Record a Metadata response."""
+        """Record a Metadata response, so no bootstrap is due.
+
+        If it did not come from a bootstrap server, also forget the backoff between bootstraps.
+        """
         self._trying_since = self._strangers_since = None
         if not by_bootstrap_server:
             self._cycles = 0

@@ -161,7 +161,7 @@ class RefreshSchedule:
         return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
 
     def at_a_loss(self, nodes: Collection[int], now: float) -> bool:
-        """Return True if no known broker helps, or this was so until recently. Bootstrap servers are then asked."""
+        """Return True if no known broker helps, or none did until recently. Bootstrap servers are then asked."""
         in_vain = [(reason, row.witnesses) for reason, row in self._rows.items() if self._is_in_vain(reason, row, now)]
         if self._failures >= DOUBT_AFTER or any(
             len(asked) >= WITNESSES or asked.keys() >= {*nodes} - {reason.node_id} for reason, asked in in_vain
@@ -186,8 +186,8 @@ class RefreshSchedule:
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
         """Return the brokers to ask last, because their responses did not help. Never returns all of ``nodes``."""
-        # The known brokers do not help, so ask each bootstrap server before them: once per such period, and once per
-        # new connection to it.
+        # The known brokers do not help. Ask each bootstrap server that has not been asked since then before them. After
+        # a reconnection, a server counts as not asked, because its name may lead to another broker.
         fresh = {node_id for node_id in nodes if node_id < 0 and self._asked(node_id) < self._at_a_loss_since}
         if fresh:
             return {*nodes} - fresh
@@ -323,7 +323,7 @@ class RefreshSchedule:
             row.asked = False
 
     def _lasts(self, now: float) -> bool:
-        """Return True if the latest period in which no known broker was able to help has not ended."""
+        """Return True if no known broker was able to help within the last ``patience_s`` seconds."""
         return now - self._at_a_loss_at <= self._patience_s
 
     def _asked(self, node_id: int) -> float:

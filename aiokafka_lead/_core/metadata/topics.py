@@ -299,7 +299,7 @@ class Absences:
 
 
 class MissingPartitions:
-    """Partitions that one broker does not know. Decides whether they exist."""
+    """Decides if partitions that one broker reports as unknown are really missing from the cluster."""
 
     def __init__(self) -> None:
         self._refused: dict[TopicPartition, tuple[float, int]] = {}

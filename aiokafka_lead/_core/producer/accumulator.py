@@ -145,7 +145,7 @@ class Accumulator:
     def record_size(self, record: Record) -> int:
         """Return the maximum size in bytes of a batch that contains only this record.
 
-        Raises `MessageTooLargeError` if that is too large.
+        Raises `MessageTooLargeError` if that exceeds ``max_request_size`` or ``buffer_memory``.
         """
         size = estimated_size(record.key, record.value, record.headers) + _HEADER_SIZE
         if size > self._largest:
@@ -183,8 +183,8 @@ class Accumulator:
     def place(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
         """Append a record whose ``send`` has already returned. Return its outcome and index.
 
-        If it fails, for example because the application's partitioner raises an exception, it gets a failed outcome of
-        its own.
+        If the record cannot be appended, for example because the application's partitioner raises an exception, returns
+        a failed outcome for this record alone.
         """
         try:
             return self.append_granted(topic, record, ordinal, now).place
@@ -200,6 +200,7 @@ class Accumulator:
         return outcome, 0
 
     def _put(self, topic: TopicBuffer, record: Record, size: int, ordinal: int, now: float) -> Delivery:
+        """Put a record into a batch of its partition, for which memory is available. Open a batch if necessary."""
         partition = record.partition
         if partition < 0 and self._partitioner is not None:
             partition = call_partitioner(self._partitioner, record.key, topic, self.snapshot)
@@ -300,7 +301,7 @@ class Accumulator:
         return batch.outcome
 
     def claim(self, size: int, on_grant: Callable[[], None], now: float) -> MemoryClaim:
-        """Queue for ``size`` bytes of memory. Lingering batches are sent, to free memory."""
+        """Queue for ``size`` bytes of memory. If they are not free, stop lingering, so that batches release memory."""
         self.counters.buffer_waits += 1
         claim = self.memory.claim(size, on_grant)
         if not claim.granted:
@@ -348,7 +349,10 @@ class Accumulator:
         return batch
 
     def _fill(self, batch: ProducerBatch, size: int, now: float) -> None:
-        """Handle a record that does not fit. The batch may now be sent, and grows only while it waits to be sent."""
+        """Close the batch or give it more room, because the next record, of this size, does not fit.
+
+        The batch may now be sent. While it waits to be sent, it may grow up to the topic's limit.
+        """
         queue = batch.queue
         topic = queue.topic
         if topic.sticky is queue and self._chooser.had_share(topic, topic.sticky_bytes + self.batch_size // 2, now):

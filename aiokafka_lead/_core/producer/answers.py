@@ -223,6 +223,10 @@ class BatchAnswers:
         log_start_offset: int,
         tells_leaders: bool,
     ) -> None:
+        """Prepare a refused batch for its next attempt: set its sequence number and its delay.
+
+        If the refusal shows that the leader may have moved, also start to measure how long the move takes.
+        """
         queue = batch.queue
         self._sequencing.refused(batch)
         if isinstance(error, errors.InvalidProducerEpochError):
@@ -341,6 +345,7 @@ class BatchAnswers:
         now: float,
         record_errors: Mapping[int, errors.KafkaError] | None,
     ) -> None:
+        """Fail the records of a batch with this error. Log how many were dropped."""
         queue = batch.queue
         self._counters.settled(queue.topic.name, batch.builder.record_count, batch.created_at, now, error)
         wanted = isinstance(error, errors.TransactionAbortedError)

@@ -15,7 +15,7 @@ OnSettled = Callable[[str, int, float, KafkaError | None], object]
 
 
 class TopicCounters:
-    """Counters of one topic."""
+    """The counters of one topic."""
 
     __slots__ = ("batches_acked", "records_acked", "records_failed")
 

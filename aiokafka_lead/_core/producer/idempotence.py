@@ -108,7 +108,7 @@ class PlainSequencing(Sequencing):
 
 
 class IdempotentSequencing(Sequencing):
-    """The producer id, and the sequence numbers of every partition."""
+    """Gives batches a producer id and sequence numbers, so that retries neither duplicate nor reorder records."""
 
     __slots__ = ("producer_epoch", "producer_id", "restarts")
 
@@ -183,8 +183,8 @@ class IdempotentSequencing(Sequencing):
         self._strand_behind(batch)
 
     def outdated(self, batch: ProducerBatch) -> None:
-        # The broker keeps one epoch for each producer, and another partition has used a later one, or it accepts only
-        # epochs that a broker has assigned. Any broker accepts another producer id.
+        # Either the broker keeps one epoch for each producer, and another partition has used a later one, or it accepts
+        # only epochs that a broker has assigned. It accepts another producer id in both cases.
         batch.queue.producer_epoch = EPOCH_MAX
         self.rejected(batch)
 
@@ -208,7 +208,7 @@ class IdempotentSequencing(Sequencing):
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
         if queue.gap:
-            # Stranded batches in flight will be refused. Batches before the gap may yet be appended.
+            # Stranded batches in flight will be refused. Batches before the gap may still be appended.
             if queue.in_flight > 0 or (_has_sent(queue) and not queue.batches[0].stranded):
                 return False
         elif not queue.unresolved or _has_sent(queue):

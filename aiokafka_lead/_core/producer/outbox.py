@@ -25,8 +25,8 @@ from .produce import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 
 # --- joint requests ---------------------------------------------------------------------------------------------------
 #
-# One Produce request with the batches of several producers. This is possible because brokers check the producer id in
-# each batch, and the request has none. A request contains at most one batch of each partition.
+# A joint request is one Produce request with the batches of several producers. Brokers accept it because a Produce
+# request has no producer id: they check the id in each batch. A request contains at most one batch of each partition.
 
 
 WirePartition = tuple[bytes, int]
@@ -83,7 +83,7 @@ class JointRequest:
         return True
 
     def request(self) -> BatchesRequest:
-        """Return the joined request."""
+        """Return one request with the batches of all added requests."""
         first = self._requests[0]
         if len(self._requests) > 1:
             topics: dict[bytes, list[tuple[int, memoryview]]] = {}
@@ -149,7 +149,7 @@ partitions would have to wait for another request.
 
 
 class Part(NamedTuple):
-    """The request of one producer."""
+    """One producer's part of a request to a broker."""
 
     owner: Hashable
     request: ProduceRequest

@@ -83,13 +83,13 @@ class BatchOutcome:
         """The last timestamp as an int object, which most records of a batch can share."""
 
     def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
-        """Record that the broker has stored the records."""
+        """Complete the outcome, because the broker has stored the records."""
         self.base_offset = base_offset
         self.log_append_time_ms = log_append_time_ms
         self._settle()
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
-        """Record that the records were given up."""
+        """Fail the outcome, because the records were given up."""
         self.error = error.with_traceback(None)
         self.record_errors = record_errors
         self._settle()
@@ -100,7 +100,7 @@ class BatchOutcome:
         self._wake()
 
     def divide(self, parts: list[Part]) -> None:
-        """Record that the records were moved to other batches, whose outcomes are in ``parts``."""
+        """Divide the outcome, because the records were moved to other batches, whose outcomes are in ``parts``."""
         self.parts = parts
         self._wake()
 

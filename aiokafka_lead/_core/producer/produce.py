@@ -66,7 +66,10 @@ def read_response(version: int, buffer: Buffer, position: int, end: int, view: m
 
 
 def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> BatchesResponse | None:
-    """Return the response at ``position``, or None if it is unusual in any way."""
+    """Return the response at ``position``, or None if it contains anything but acknowledgements.
+
+    For example, it may contain an error, or a tagged field that only newer brokers send.
+    """
     buffer = raw.readable(frame)
     at = position
     if at + 1 > end or not 0 < buffer[at] < 128:
@@ -207,7 +210,7 @@ class SentBatches(NamedTuple):
 
 
 class PartitionAnswer(NamedTuple):
-    """The result for one batch."""
+    """The broker's result for one batch: the base offset of its records, or an error."""
 
     batch: ProducerBatch
     error: KafkaError | None
@@ -369,6 +372,7 @@ def _unfolded(sent: SentBatches, response: BatchesResponse) -> dict[tuple[str | 
 
 
 def _refusal(sent: SentBatches, batch: ProducerBatch, answer: PartitionProduceResponse) -> PartitionAnswer:
+    """Return the error of a refused batch, with the errors of single records (KIP-467)."""
     kind = error_for_code(answer.error_code)
     where = f"{batch.queue.topic.name}-{batch.queue.partition}"
     error = kind(f"{where}: {shown(answer.error_message or '') or kind().message}", broker=sent.label)

@@ -123,6 +123,7 @@ class Serializers:
 
 
 def _to_bytes(part: str, one: Function | None) -> ToBytes:
+    """Return a function that converts keys or values (``part``) to bytes, with a serializer or without one."""
     if one is None:
         hint = f"; is {part}_serializer missing?"
 
@@ -153,6 +154,10 @@ def _to_bytes(part: str, one: Function | None) -> ToBytes:
 async def _wait_for_bytes(
     part: str, one: Function | None, at_once: ToBytes, content: Any, topic: str, headers: Headers
 ) -> Made:
+    """Serialize a key or a value with a serializer that may have to wait.
+
+    Raises `RecordSerializationError` if the serializer raises an exception.
+    """
     if one is not None and one.prepare is not None and content is not None:
         try:
             waiting = one.prepare((content,), (headers,), topic, part == "key")

@@ -12,7 +12,7 @@ from .accumulator import Accumulator
 
 
 class ProducerTelemetry:
-    """Those metrics of Java's producer that this producer counts in the same way."""
+    """Metrics of Java's producer, as far as this producer counts them in the same way."""
 
     def __init__(
         self, transactional_id: str | None, accumulator: Accumulator, connections: Callable[[], int] | None

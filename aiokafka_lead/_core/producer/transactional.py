@@ -97,7 +97,7 @@ class TransactionalSequencing(IdempotentSequencing):
         self.wanted.clear()
 
     def opened(self, queue: PartitionQueue) -> None:
-        """Handle a new batch of a partition."""
+        """Handle a new batch. If its partition is not in the transaction yet, the coordinator must add it."""
         if self.held:
             self.on_wanted()
         elif not self.v2 and queue.transaction != self.transaction and queue not in self.wanted:

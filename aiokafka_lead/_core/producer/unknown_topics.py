@@ -18,7 +18,7 @@ UNKNOWN_PARTITION = -1
 
 
 class _Topic:
-    """The records for one topic."""
+    """The records that wait for one topic, and their common outcome."""
 
     __slots__ = ("ordinal", "outcome", "records")
 

@@ -83,7 +83,7 @@ def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) 
     by_name = [each.kind is inspect.Parameter.KEYWORD_ONLY or each is not wanted[1] for each in rest]
     rest = [each.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in rest]
     if len(rest) > transactional or not all(map(_is_plain, rest)):
-        raise ConfigTypeError(f"handler {name_of(handler)}: a handler of batches takes only a list, and a transaction")
+        raise ConfigTypeError(f"handler {name_of(handler)}: a batch handler takes only a list, and a transaction")
     kind = model if model is not None else arguments[0] if arguments else Any
     call = _taking_list(checked, rest[0].name if rest else None, by_name=any(by_name))
     if kind in (Any, object) or _is_record(kind):

@@ -165,7 +165,7 @@ class Attempts:
         return _place(record) in self._alone
 
     def postponed(self, record: Record, error: BaseException) -> HandlerFailure:
-        """Record that the record must be handled again, without counting an attempt."""
+        """Let the record be handled again, without counting an attempt."""
         self._postponed.add(_place(record))
         return HandlerFailure(record, Verdict("retry"), error, 0)
 

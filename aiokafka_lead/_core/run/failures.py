@@ -99,7 +99,7 @@ def _quotes(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exception, its causes, and the exceptions of groups among them."""
+    """Yield the exception, its causes, and the exceptions of groups among them, up to `CHAIN` exceptions."""
     left = [error]
     for _ in range(CHAIN):
         if not left:

@@ -110,7 +110,7 @@ class _Family:
         """For each retry topic, the offset after the last record taken for handling."""
 
     def add(self, key: bytes, origin: _Origin, place: _Place) -> Undo:
-        """Record that a record waits at this place. Return a function that undoes it."""
+        """Add a record that waits at this place. Return a function that undoes this."""
         waiting = self.waiting.get(key)
         if waiting is None:
             waiting = self.waiting[key] = _Waiting()
@@ -118,7 +118,7 @@ class _Family:
         return partial(self.remove, key, origin, place)
 
     def remove(self, key: bytes, origin: _Origin, place: _Place) -> None:
-        """Record that a record no longer waits at this place."""
+        """Remove a record that no longer waits at this place."""
         waiting = self.waiting.get(key)
         if waiting is not None and waiting.remove(origin, place):
             del self.waiting[key]
@@ -213,7 +213,7 @@ class Following:
             family.taken_to[last.topic] = last.offset + 1
 
     def written(self, record: Record, topic: str, offset: int) -> Undo | None:
-        """Record that a record was written to a retry topic, at this offset.
+        """Add a record that was written to a retry topic, at this offset.
 
         Returns a function that undoes this if the transaction is aborted. Returns None if there is nothing to undo, for
         example because the record has already been read from the retry topic.
@@ -224,7 +224,7 @@ class Following:
         return self._note(record, _Place(topic, offset))
 
     def finished(self, record: Record) -> Undo | None:
-        """Record that a record is done or waits elsewhere. Returns a function like `written` does."""
+        """Remove a record that is done or waits elsewhere. Returns a function like `written` does."""
         family, key, waiting = self._family_of(record), record.key, self._waiting(record)
         if waiting is None or family is None or key is None:
             return None

@@ -47,7 +47,7 @@ The reserved time is the fraction `RESERVE_SHARE` of the stop's time, up to this
 
 
 def time_of_handlers(deadline: float, timeout_s: float) -> tuple[float, float]:
-    """Return the deadlines of handlers and of the whole run, for a stop of this length that ends at ``deadline``."""
+    """Return the deadlines of handlers and of the whole run, if a stop of ``timeout_s`` ends at ``deadline``."""
     reserve_s = min(timeout_s * RESERVE_SHARE, RESERVE_S)
     return deadline - reserve_s, deadline - reserve_s / 2
 

@@ -258,7 +258,7 @@ _Times = tuple[float, float]
 
 
 class Closed:
-    """Partitions of retry topics whose next record is not due yet. Times are Unix seconds."""
+    """Tracks the partitions of retry topics whose next record is not due yet. Times are Unix seconds."""
 
     def __init__(self, due_ms: Callable[[Any, float], float], clock: Callable[[], float]) -> None:
         """Start without closed partitions.

@@ -1,4 +1,4 @@
-"""Order of handling: which records of a partition have to wait for others."""
+"""The order in which a partition's records are handled: which of them have to wait for others."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ class Lanes:
         return record
 
     def passed(self, record: Record) -> int:
-        """Record that the last record from `next` is done, for which `hold` was not called. Return its weight."""
+        """Finish the last record from `next`, for which `hold` was not called. Return its weight."""
         return self.heavy.pop(record.offset, 1) if self.heavy else 1
 
     def finished(self, record: Record) -> int:
-        """Record that a held record is done. Return its weight, or 0 if it has been given up."""
+        """Finish a held record. Return its weight, or 0 if it has been given up."""
         return self.pending.pop(record.offset, 0)
 
     def spent(self, record: Record, seconds: float, now: float) -> None:
-        """Record the seconds that the handler of a held record has taken so far."""
+        """Count the seconds that the handler of a held record has taken so far."""
 
     def _remember(self, record: Record) -> None:
         offset = record.offset

@@ -113,6 +113,10 @@ class _Library(NamedTuple):
 
 
 def _library(kind: Any, what: str) -> _Library:
+    """Return the parsers of a type, from the library that it belongs to. For other types, tries pydantic, then msgspec.
+
+    Raises `ConfigTypeError` if neither library supports the type.
+    """
     if hasattr(kind, "__struct_fields__"):
         return _msgspec(kind)
     if hasattr(kind, "__pydantic_validator__"):

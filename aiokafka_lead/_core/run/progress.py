@@ -23,7 +23,7 @@ class Progress:
         """The leader epochs, each with the first offset that was written in it."""
 
     def began(self, records: Sequence[ConsumerRecord[Any, Any]], end: Position) -> None:
-        """Record that these next records are in hand. The partition continues at ``end``."""
+        """Add the partition's next records, which are now in hand. The partition continues at ``end``."""
         self._end = end
         if _epoch(records[0]) != self._epochs[-1][1] or _epoch(records[-1]) != self._epochs[-1][1]:
             for record in records:
@@ -36,7 +36,7 @@ class Progress:
         return self._lanes.give_up()
 
     def cut(self, offset: int) -> None:
-        """Record that no record from this offset on is in hand any longer."""
+        """Move the end back to this offset, because no record from there on is in hand any longer."""
         self._end = Position(offset, [epoch for first, epoch in self._epochs if first < offset][-1])
 
     @property

@@ -114,7 +114,7 @@ class Outages:
         self._text = ""
 
     def bear(self, record: Any, error: BaseException, now: float) -> float | None:
-        """Record that a record is waiting, and return the seconds until all waiting records are retried.
+        """Let a record wait, and return the seconds until all waiting records are retried.
 
         Returns None if the outage has lasted longer than tolerated. The run must then end with ``error``.
         """
@@ -134,7 +134,7 @@ class Outages:
         return min(self._next_at, until) - now
 
     def passed(self, now: float) -> None:
-        """Log the end of the outage if no record is waiting for it."""
+        """End the outage and log this, if none of its records is waiting any longer."""
         if self._waiting and not any(map(self._waits, self._waiting)):
             self._waiting = []
             self._log.warning("records no longer wait for a schema registry, after %.1f s", now - self._since)

@@ -65,11 +65,11 @@ class Retries(Generic[P]):
 
 
 class Shares:
-    """Decides whether the next record is a fresh one or one that waits aside.
+    """Decides if the next record is a new one or one that waits aside: a retry, or a record of a slow key.
 
-    While both kinds are waiting, each has its part of the handlers, at least one. A kind without waiting records leaves
-    its handlers to the other kind, and gets them back one by one as they finish. A single handler alternates between
-    both kinds.
+    While both kinds are waiting, each has its share of the handlers, at least one. A kind without waiting records
+    leaves its handlers to the other kind, and gets them back one by one as they finish. A single handler alternates
+    between both kinds.
     """
 
     def __init__(self, concurrency: int, share: float) -> None:
@@ -88,9 +88,9 @@ class Shares:
         return self._turn < self._most
 
     def began(self) -> None:
-        """Record that a record that waited aside is being handled."""
+        """Count a handler that has begun with a record that waited aside."""
         self._running += 1
 
     def ended(self) -> None:
-        """Record that the handler of a record that waited aside has ended."""
+        """Count the end of such a handler."""
         self._running -= 1

@@ -343,7 +343,7 @@ class Work:
                 self._fresh_slot.began_at = self._clock()
 
     def finished(self, slot: HandlerSlot) -> None:
-        """Record that the record in this slot is done."""
+        """Finish the record in this slot, and free the slot."""
         partition, record = slot.partition, slot.record
         assert partition is not None
         assert record is not None
@@ -377,7 +377,7 @@ class Work:
             partition.resume_at = 0  # it is too far ahead of its first unfinished record, and waits for that
 
     def passed_on(self, slot: HandlerSlot) -> None:
-        """Record that the handler in this slot has ended, although its record is not done."""
+        """End the handler in this slot, which keeps its record, because the record is not done."""
         self._settle()
         if slot.began_at >= 0:
             self._stop_clock(slot)
@@ -426,7 +426,7 @@ class Work:
             self._queue(partition)
 
     def _queue(self, partition: PartitionWork) -> None:
-        """Let the partition take turns if it has records to handle."""
+        """Add the partition to those that take turns, if it has records to handle."""
         if partition.shut:
             return
         if not partition.queued and not partition.is_retry and partition.lanes.available():

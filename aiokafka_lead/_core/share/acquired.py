@@ -74,7 +74,7 @@ _RENEW_SENT = RENEW | SENT
 
 
 class AcquiredRange(NamedTuple):
-    """Offsets that were acquired together."""
+    """The offsets from ``first`` to ``last``, inclusive, which were acquired with the same delivery count."""
 
     first: int
     last: int
@@ -190,7 +190,7 @@ class Acquired:
         return mark in (_OPEN, _RENEW, _RENEW_SENT)
 
     def decide(self, index: int, kind: int) -> bool:
-        """Record the decision about a record: accept, release or reject it, or renew its lock.
+        """Decide about a record: accept, release or reject it, or renew its lock.
 
         If there is already a decision or the lock is lost, this has no effect and returns False.
         """
@@ -345,7 +345,7 @@ class Acquired:
 
     @property
     def unsettled(self) -> bool:
-        """True if the outcome of any decision is unknown."""
+        """True if any record has a decision whose outcome is unknown."""
         return bool(self.marks.translate(None, _NOT_PENDING))
 
     def pending(self) -> list[int]:

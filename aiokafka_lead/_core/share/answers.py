@@ -44,7 +44,7 @@ class Arrived(NamedTuple):
 
 
 class ShareOutcome:
-    """The consequences of a response."""
+    """The records, errors and hints in a response, and whether its sender is in doubt."""
 
     __slots__ = ("arrived", "doubt", "errors", "hints", "lock_s", "refresh", "refused")
 
@@ -79,7 +79,7 @@ def read_failure(planned: Planned, error: errors.KafkaError, now: float) -> None
 
 
 def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchResponse, now: float) -> ShareOutcome:
-    """Process a ShareFetch response."""
+    """Apply a ShareFetch response to the exchange and its partitions. Return what else follows from it."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -106,7 +106,7 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
 def read_acknowledged(
     planner: SharePlanner, planned: Planned, response: ShareAcknowledgeResponse, now: float
 ) -> ShareOutcome:
-    """Process a ShareAcknowledge response."""
+    """Apply a ShareAcknowledge response to the exchange. Return what else follows from it."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -120,7 +120,7 @@ def read_acknowledged(
 
 
 class _Reading:
-    """Reads one response."""
+    """Applies one response to its exchange, and collects the rest in a `ShareOutcome`."""
 
     def __init__(self, planner: SharePlanner, planned: Planned, hints: HintReader, now: float) -> None:
         self._planner = planner
@@ -164,7 +164,7 @@ class _Reading:
             if not may_pass(kind):
                 self.outcome.errors.append(error)
                 for asked in self._planned.fetched.values():
-                    asked.partition.begun = True  # nothing better will come
+                    asked.partition.begun = True  # waiting longer would not help
             self.outcome.refresh = kind.refreshes_metadata or unknown
             self._useless(kind)
             return True
@@ -213,7 +213,7 @@ class _Reading:
             self._exchange.lose(kind("the partition has another leader, and the record is delivered again"), placed.tp)
         elif not may_pass(kind):
             self.outcome.errors.append(kind(f"{placed.tp} cannot be read: {shown(data.error_message or '')}"))
-            placed.begun = True  # nothing better will come
+            placed.begun = True  # waiting longer would not help
         placed.failure, retry = kind, self._planner.retry
         if not placed.patience.knows_failure(self._now, leader_epoch):
             placed.patience.failed(self._now, leader_epoch, retry, code in STALE, False)
@@ -244,7 +244,7 @@ class _Reading:
 
 
 def _valid(found: Sequence[AcquiredRecords]) -> list[AcquiredRange]:
-    """Return the valid ranges in offset order."""
+    """Return the acquired ranges in offset order, except invalid, too large and overlapping ones."""
     ranges: list[AcquiredRange] = []
     count = 0
     for entry in sorted(found, key=lambda each: each.first_offset):

@@ -316,7 +316,7 @@ class ShareBuffer:
             self.at_hand.quick_until = min(until, self._allowance.late_at(record._acquired.expires_at))
 
     def hold_only(self, topics: Collection[str], now: float) -> None:
-        """Buffer only records of these topics. Release all others, also if they arrive later."""
+        """Buffer only records of these topics. Release all others, now and when they arrive."""
         self._topics = topics
         left = [records for records in self._returned if not self._holds(records[0]._acquired)]
         self._returned = deque(records for records in self._returned if self._holds(records[0]._acquired))

@@ -99,19 +99,19 @@ class Delivered:
         self._outcomes: dict[TopicPartition, KafkaError | None] = {}
 
     def handed_out(self, records: Sequence[Record]) -> None:
-        """Record that the application has received these records, which are from one response and in offset order."""
+        """Add records that the application has received. They are from one response and in offset order."""
         if self.implicit:
             self._handed.append(_handed(records, ACCEPT))
 
     def unreadable(self, record: Record) -> None:
-        """Record that a read raises an error because of this record.
+        """Add a record because of which a read raises an error.
 
         The record is released at the next read, unless the application acknowledges it first.
         """
         self._handed.append(_handed((record,), RELEASE))
 
     def go_on(self, record: Record) -> bool:
-        """Record that an iteration is handing out this record, and make the default decision about the previous one.
+        """Add a record that an iteration is handing out, and make the default decision about the previous one.
 
         Returns True if records that were handed out in another way have no decision. The caller must then call
         `come_back` and afterwards this method again.

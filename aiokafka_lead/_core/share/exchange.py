@@ -31,7 +31,7 @@ Settled = Callable[[TopicPartition, KafkaError | None], None]
 
 
 class Sent(NamedTuple):
-    """Acknowledgements that were sent in one request."""
+    """A span of acknowledgements that was sent in one request."""
 
     acquired: Acquired
     span: Span
@@ -118,7 +118,7 @@ class Exchange:
         return any(acquired is one for one in self._acquired)
 
     def decided(self, acquired: Acquired, now: float) -> None:
-        """Record that these records have acknowledgements to send."""
+        """List these records among those that have acknowledgements to send."""
         if not acquired.dirty:
             acquired.dirty = True
             self._dirty.append(acquired)
@@ -242,7 +242,7 @@ class Exchange:
     # --- state --------------------------------------------------------------------------------------------------------
 
     def answered(self) -> None:
-        """Record a valid response."""
+        """Record a valid response, which ends all doubts about the broker."""
         self.trust.confirmed()
 
     def back_off(self, now: float, failure: type[KafkaError]) -> None:

@@ -67,7 +67,7 @@ class PlacedPartition:
 
 
 class Asked(NamedTuple):
-    """A partition as requested."""
+    """A partition in a ShareFetch request, with its leader epoch at that time."""
 
     partition: PlacedPartition
     leader_epoch: int
@@ -121,7 +121,7 @@ class SharePlanner:
         return frozenset(self._partitions)
 
     def assign(self, target: Mapping[TopicPartition, UUID]) -> None:
-        """Replace the assignment."""
+        """Replace the assignment. Partitions that stay assigned keep their state."""
         known = self._partitions
         self._partitions = {
             tp: known[tp] if tp in known and known[tp].topic_id == topic_id else PlacedPartition(tp, topic_id)
@@ -279,6 +279,7 @@ class SharePlanner:
         *,
         strict: bool,
     ) -> Planned:
+        """Return a ShareFetch for these partitions, which also carries acknowledgements if the session is open."""
         options, session = self._options, exchange.session
         batches, sent = exchange.take(renewals=False) if session.is_open else ({}, {})
         limits = FetchLimits(max_records, wait_ms, options.fetch_min_bytes, options.fetch_max_bytes, strict)

@@ -88,7 +88,7 @@ class _Series:
 
 
 class _Client:
-    """A source with its measures."""
+    """A source of metrics, with the values collected from it."""
 
     def __init__(self, source: Source, began: Instant) -> None:
         self.source: Source | None = source

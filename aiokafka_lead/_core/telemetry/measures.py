@@ -163,10 +163,10 @@ def metric_name(name: str, value: Any) -> str:
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if _NAME.fullmatch(value) is None:
         raise ConfigError(
-            f"{name} must be a letter and up to 237 ASCII letters, digits, '_', '.', '-' and '/', not {value!r}"
+            f"{name} must be a letter and up to 237 ASCII letters, digits, '_', '.', '-' or '/', not {value!r}"
         )
     if value.startswith(_OWN):
-        raise ConfigError(f"{name} must not begin with {' or '.join(_OWN)}, which clients' metrics use, not {value!r}")
+        raise ConfigError(f"{name} must not begin with {' or '.join(_OWN)}, as the client's metrics do: {value!r}")
     return value
 
 
@@ -220,7 +220,7 @@ class ApplicationSource:
         """True if the last call failed."""
 
     def resource(self) -> Attributes:
-        """Return the client's resource."""
+        """Return the attributes that identify the client."""
         return self._resource()
 
     def measures(self) -> Iterator[Measure]:

@@ -120,7 +120,7 @@ SCOPE = "aiokafka_lead"
 
 
 class Payload(NamedTuple):
-    """The content of a push."""
+    """The encoded metrics of a PushTelemetry request."""
 
     data: bytes
     codec: str

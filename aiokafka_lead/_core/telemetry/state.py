@@ -163,7 +163,7 @@ Java: ``ClientTelemetryUtils.maybeFetchErrorIntervalMs``.
 
 
 class Outcome(NamedTuple):
-    """The result of a response."""
+    """The error in a broker's response, if any, and its consequence."""
 
     error: errors.KafkaError | None
     """The broker's error, or None."""
@@ -294,6 +294,7 @@ class TelemetryState:
             self._take(Event.END)
 
     def _refused(self, error_code: int, now: float) -> Outcome:
+        """Return the outcome of an error response, and decide when to request the subscription again, or to end."""
         error = _error(error_code)
         assert error is not None
         if isinstance(error, errors.UnsupportedCompressionTypeError):

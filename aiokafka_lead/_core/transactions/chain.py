@@ -69,7 +69,7 @@ class Chained:
         return self.stage in (Stage.STORED, Stage.COMMITTING)
 
     def take(self, event: Event) -> None:
-        """Move to the next stage."""
+        """Move to the stage to which this event leads."""
         self.stage = TRANSITIONS.after(self.stage, event)
 
 

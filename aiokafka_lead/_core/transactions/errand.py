@@ -1,4 +1,4 @@
-"""Series of requests to the transaction coordinator, and the time of the first question if it has finished.
+"""Series of requests to the transaction coordinator, and the delay before it is asked if it has finished.
 
 An *errand* gets a producer id, ends a transaction, or gets a new epoch. Each response determines the next request. An
 errand ends when the producer is ready for its next transaction, or can never begin another.
@@ -87,7 +87,7 @@ def ask_request(transactional_id: str, versions: ApiVersions) -> tuple[DescribeT
 
 
 def read_ended(response: DescribeTransactionsResponse) -> errors.KafkaError | None:
-    """Return None if the coordinator has finished ending the transaction, or does not know it."""
+    """Return `ConcurrentTransactionsError` if the coordinator is still ending the transaction, otherwise None."""
     ending = any(found.transaction_state in _ENDING for found in response.transaction_states)
     return errors.ConcurrentTransactionsError() if ending else None
 
@@ -376,14 +376,17 @@ It is equal to a broker's delay before it repeats such a request (``add.partitio
 """
 
 ENOUGH = 2
-"""Number of questions needed if the first is asked just when the markers are written."""
+"""Number of requests needed if the first one arrives just when the markers have been written."""
 
 LATER = 1.25
 SOONER = 0.9
 
 
 class EndPace:
-    """Adapts the delay of the first question to the number of questions that were needed."""
+    """Adapts the delay before the coordinator is first asked if it has finished a transaction.
+
+    The delay depends on how many such requests were needed for earlier transactions.
+    """
 
     def __init__(self) -> None:
         self._wait_s = SHORTEST_S
@@ -398,10 +401,10 @@ class EndPace:
         return now < self._ended_at + ENDED_FOR_SURE_S
 
     def left_s(self, now: float) -> float:
-        """Return the seconds to wait before the first question."""
+        """Return the seconds to wait before the coordinator is first asked."""
         return max(0.0, self._ended_at + self._wait_s - now)
 
     def asked(self, times: int) -> None:
-        """Adapt the delay. ``times`` is the number of questions until the coordinator had finished, at least 1."""
+        """Adapt the delay. ``times`` is the number of requests until the coordinator had finished, at least 1."""
         factor = LATER if times > ENOUGH else SOONER
         self._wait_s = min(LONGEST_S, max(SHORTEST_S, self._wait_s * factor))

@@ -198,7 +198,7 @@ class TransactionState:
         if self.number == number and self.phase is Phase.FAILED:
             raise self.aborted("the transaction has failed: abort it")
         if self.number == number and self.phase in (Phase.STORED, Phase.COMMITTING, Phase.ABORTING):
-            raise errors.IllegalStateError("the transaction is ending")
+            raise errors.IllegalStateError("the transaction is being ended: begin another one before you send")
         raise errors.IllegalStateError("no transaction is open: begin a transaction before you send")
 
     def check_fenced(self) -> None:
@@ -230,7 +230,7 @@ class TransactionState:
         self._take(Event.COMMIT)
 
     def store(self) -> None:
-        """Record that all records and offsets are stored. The transaction can then be committed or aborted."""
+        """Mark the transaction as stored: all its records and offsets are. It can then be committed or aborted."""
         self._take(Event.STORE)
 
     def abort(self) -> None:

@@ -32,7 +32,7 @@ class Call(Enum):
 
 
 class Verdict(Enum):
-    """Reactions to an error."""
+    """Possible reactions to an error."""
 
     RETRY = "retry"
     """Repeat the request after a delay. It goes to the broker that is then the coordinator."""

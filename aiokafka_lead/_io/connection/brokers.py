@@ -29,7 +29,7 @@ FRAME_OVERHEAD_BYTES = 1024 * 1024
 
 
 class _Node:
-    """A broker's address and links."""
+    """A broker, its address, and a link for each lane that was used."""
 
     __slots__ = ("broker", "endpoint", "links")
 

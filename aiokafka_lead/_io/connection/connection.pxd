@@ -1,7 +1,7 @@
 cimport cython
 
 from aiokafka_lead._core.connection.in_flight cimport InFlightLedger
-from aiokafka_lead._wire.codec cimport decode_answer, encode_request, peek_correlation_id
+from aiokafka_lead._wire.framing cimport decode_answer, encode_request, peek_correlation_id
 
 
 @cython.final

@@ -377,6 +377,10 @@ class Connection:
         expect_response: bool,
         raw: bool = False,
     ) -> None:
+        """Write a request, and add it to the requests in flight if it expects a response.
+
+        A request without a response is done once the operating system has accepted it, which may be at once.
+        """
         assert self._transport is not None
         ledger = self._ledger
         chunks = encode_request(request, version, ledger.next_id, self._settings.client_id)

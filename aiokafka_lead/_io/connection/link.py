@@ -249,7 +249,7 @@ class Link:
             connection = self._attempt if self._attempt is not connection else None
 
     def _take_over(self, ended: Connection) -> None:
-        """Switch to the successor."""
+        """Replace the ended connection by its successor, if a renewal has opened one."""
         successor = None if self._renewal is None or self._leaving or self._closed else self._renewal.take()
         if successor is None:
             return

@@ -50,7 +50,7 @@ class Exchange(Protocol):
 
 
 class Login(Protocol):
-    """Credentials for all connections of a client."""
+    """A client's credentials, with an `Exchange` for each of its connections."""
 
     @property
     def mechanism(self) -> str:

@@ -66,6 +66,7 @@ class Renewal:
                 await anyio.sleep(max(_BACKOFF.delay_s(failures), left_s * _LEAST_DELAY))
 
     async def _try(self) -> bool:
+        """Open a new connection and move the state of the current one to it. Return True if it takes over."""
         try:
             attempt = await self._set_up(self._new_attempt)
         except KafkaError as error:

@@ -39,7 +39,7 @@ class ScramLogin:
 
 
 class ScramExchange:
-    """The authentication of one connection."""
+    """The authentication of one connection with SCRAM. A key with many iterations is derived in a thread."""
 
     def __init__(self, login: ScramLogin, scram: Scram) -> None:
         self._login = login

@@ -86,10 +86,10 @@ class _Renewed:
 
 
 class _Asked(_Renewed):
-    """Contexts from the application's function, which is called before each connection."""
+    """Gets contexts from the application's function, which is called before each connection."""
 
     def __init__(self, factory: ContextFactory, log: ClientLog) -> None:
-        super().__init__("what ssl_context gives", log)
+        super().__init__("the result of ssl_context", log)
         self._factory = factory
         self._waits = inspect.iscoroutinefunction(function_of(factory))
 
@@ -102,10 +102,10 @@ class _Asked(_Renewed):
 
 
 class _Read(_Renewed):
-    """Contexts created from the files that the options name."""
+    """Creates contexts from the files that the options name."""
 
     def __init__(self, material: TlsMaterial, log: ClientLog) -> None:
-        super().__init__("what the ssl_* options name", log)
+        super().__init__("the certificate or key of an ssl_* option", log)
         self._material = material
         self._look: Look | None = None
         """State of the files just before they were read for the current context."""

@@ -50,7 +50,7 @@ class Fetching(NamedTuple):
 
 
 class TokenSource:
-    """The token of a provider on one event loop."""
+    """Fetches a provider's token and keeps it, for all connections on one event loop."""
 
     def __init__(self, provider: Any, loop: object) -> None:
         self.provider = provider

@@ -112,6 +112,10 @@ async def fill_batch(batch: RecordBatch[Any, Any], by: Deserializers, bury: Bury
 
 
 async def _fill_with_readable(batch: RecordBatch[Any, Any], by: Deserializers, bury: Bury) -> bool:
+    """Deserialize a batch without the records that cannot be deserialized, whose errors are passed to ``bury``.
+
+    Returns False if no record is left. Raises a temporary error, after which the batch is unchanged.
+    """
     raw = list(batch.raw())
     made: list[Record] = []
     rows: list[int] = []

@@ -128,6 +128,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         return membership(self.client, config, config.group_id, self.reading, self.progress, self.run, events)
 
     def _fetching(self, planner: FetchPlanner, wake: Signal) -> Fetcher:
+        """Create the parts that fetch records and look up positions."""
         client, config, reading = self.client, self.config, self.reading
         reset_policy = parse_reset_policy(config.auto_offset_reset)
         retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -220,7 +221,9 @@ class ConsumerEngine(Kind, Generic[K, V]):
             self.membership.task.check_wait()
         missing = await self._missing(Deadline(timeout_ms))
         if missing is not None:
-            raise RequestTimedOutError(f"not ready within {timeout_ms:g} ms: still waiting for {missing}")
+            raise RequestTimedOutError(
+                f"the consumer was not ready within {timeout_ms:g} ms: still waiting for {missing}"
+            )
 
     async def _missing(self, deadline: Deadline) -> str | None:
         missing = await self.readiness.wait(deadline)

@@ -88,7 +88,7 @@ class FetchChannels(Protocol):
 
 
 class OwnChannels:
-    """Channels on the consumer's own connections. Each broker has a connection for the session, and one beside it."""
+    """Opens channels on the consumer's own connections: one to each broker for its session, and one beside it."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         self._client = client
@@ -257,6 +257,7 @@ class Fetcher:
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def _step(self, now: float) -> None:
+        """Assign partitions to brokers, start look-ups of positions, and send the fetches that can be sent now."""
         if self._closing:
             return
         planner, metadata = self._planner, self._client.metadata
@@ -380,6 +381,7 @@ class Fetcher:
             self._answers.too_large(state, asked, snapshot, error.message)
 
     def _answered(self, planned: PlannedFetch, response: FetchResponse) -> None:
+        """Process a response: the session's part, the partitions, and the signs that leaders have moved."""
         now = time.monotonic()
         counters, metadata = self._counters, self._client.metadata
         counters.answers += 1

@@ -42,7 +42,7 @@ TICK_S = 0.25
 
 
 class HealthWatch:
-    """The health and the lag of a consumer."""
+    """Determines the health and the lag of a consumer."""
 
     def __init__(
         self,

@@ -125,6 +125,7 @@ class OffsetQueries:
             raise query.refused
 
     async def _ask(self, query: _Query, node_id: int, partitions: list[TopicPartition]) -> None:
+        """Send a ListOffsets request for these partitions. Store the offsets and errors in ``query``."""
         timestamps = {tp: query.left[tp] for tp in partitions}
         trust, asked_at = query.trust[node_id], time.monotonic()
         try:
@@ -166,7 +167,7 @@ class _Query:
         """An error that cannot be retried, or None."""
 
     def failed(self, error: KafkaError, trust: Trust) -> None:
-        """Store the error.
+        """Store the error. It ends the query if it cannot be retried.
 
         `UnknownServerError` is retried for some time, because another broker may already be the leader.
         """

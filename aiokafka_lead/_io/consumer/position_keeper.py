@@ -143,6 +143,7 @@ class PositionKeeper:
             self._client.metadata.request_update(STALE)
 
     async def _list(self, lookup: _Lookup, node_id: int) -> None:
+        """Set positions by ListOffsets, according to each partition's reset policy."""
         wall_clock_ms = int(time.time() * 1000)
         timestamps = {
             state.tp: state.reset_policy.timestamp_at(wall_clock_ms)
@@ -189,7 +190,7 @@ class PositionKeeper:
 
 
 class _Lookup:
-    """The partitions of one request, with their incarnations at the time of sending."""
+    """Stores the partitions of one request, with their incarnations at the time of sending."""
 
     __slots__ = ("asked",)
 

@@ -49,16 +49,16 @@ class ReadListener(Protocol):
     """Receives notifications when records are handed out, and when the application requests more."""
 
     def returned(self, now: float) -> None:
-        """Record that the application requests more records, so the earlier ones are done."""
+        """Called when the application requests more records, so the earlier ones are done."""
 
     def watch(self, now: float) -> float | None:
-        """Record that the application is waiting. Return the time at which to call `returned` again, or None."""
+        """Called when the application starts to wait. Returns the time at which to call `returned` again, or None."""
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Record that records from this position on have been handed out."""
+        """Called when records from this position on have been handed out together."""
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Record that the records of this chunk are being handed out one by one."""
+        """Called when an iteration hands out the records of this chunk one by one."""
 
 
 class Reader(Generic[K, V]):
@@ -223,6 +223,10 @@ class Reader(Generic[K, V]):
     def _take(
         self, wanted: Wanted, limit: int | None, due: Due | None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        """Take buffered records for `getmany`, for about `TAKE_S` seconds at most.
+
+        Raises an error only if no records have been taken, because they would be lost.
+        """
         taken: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
         until = time.monotonic() + TAKE_S
         while limit is None or limit > 0:
@@ -412,10 +416,10 @@ class AnyOf:
 
 
 class Slices(Generic[K, V]):
-    """The records of an iteration in slices.
+    """Divides the records of an iteration into slices, so that other tasks run between slices.
 
-    There is no task switch between the records of a slice. Other tasks run between slices. The size of the slices
-    doubles if the last one took less than a quarter of `FAIR_S`, and halves otherwise.
+    There is no task switch within a slice. The size of the slices doubles if the last one took less than a quarter of
+    `FAIR_S`, and halves otherwise.
     """
 
     def __init__(self, reader: Reader[K, V]) -> None:

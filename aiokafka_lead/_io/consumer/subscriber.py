@@ -48,7 +48,7 @@ class KeptTopics:
         self.keep(self._interest)
 
     def heard_of(self, topics: Iterable[str], snapshot: ClusterSnapshot) -> None:
-        """Record the partition counts of these topics, if the cluster has them."""
+        """Store the partition counts of topics that the snapshot contains, unless they are already stored."""
         for topic in topics:
             if topic in snapshot.topics:
                 self._first_counts.setdefault(topic, snapshot.partition_count(topic))

@@ -39,9 +39,10 @@ REFUSED = (
 
 
 class Commits:
-    """Commits by the application, of batches, in the background, and by `Consumer.run`.
+    """Determines the offsets and the identity of each of a consumer's commits, and sends the commits.
 
-    Committed records count as done, so a rebalance does not wait for them.
+    These are the application's commits, automatic commits, and the commits of batches, of `Consumer.run` and of
+    transactions. Committed records count as done, so a rebalance does not wait for them.
     """
 
     def __init__(
@@ -266,6 +267,7 @@ class Commits:
                 await self._ended.wait()
 
     async def _store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
+        """Do the work of `store`: commit as a member or, if partitions were assigned by hand, without membership."""
         left = dict(offsets)
         missing: set[TopicPartition] = set()
         deadline = Deadline(timeout_ms)

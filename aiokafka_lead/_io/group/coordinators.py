@@ -155,6 +155,10 @@ class Coordinators:
     async def _connect(
         self, kind: CoordinatorKind, key: str, node_id: int, deadline: Deadline, lane: AnyLane | None
     ) -> Connection:
+        """Return a connection to the coordinator. If it cannot be reached, forget it, so that it is looked up again.
+
+        Waits only briefly for a connection, because another broker may become the coordinator.
+        """
         asked_at = time.monotonic()
         brokers = self._client.brokers
         try:

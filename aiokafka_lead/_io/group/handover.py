@@ -191,6 +191,10 @@ class Handover:
         return max(0.0, min(within_s, self.hurry_until - time.monotonic()))
 
     async def _tell(self, names: tuple[str, ...], partitions: Partitions) -> None:
+        """Call the listener's first existing method among ``names``, within a time limit.
+
+        Errors of the listener do not stop the rebalance. The application's next read raises them.
+        """
         callback = next((found for name in names if (found := getattr(self.listener, name, None)) is not None), None)
         if callback is None:
             return

@@ -26,7 +26,7 @@ from .commits import Commits, GroupPart
 
 
 class Leases:
-    """Leases of batches by the application. All leases end when the application requests more records."""
+    """Lends batches to the application. All leases end when the application requests more records."""
 
     def __init__(self, reading: Reading, commits: Commits) -> None:
         self._reading = reading
@@ -55,11 +55,11 @@ class Leases:
         return None
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Record that records from this position on have been handed out."""
+        """See `ReadListener.handed_out`."""
         self._in_hand.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Record that the records of this chunk are being handed out one by one."""
+        """See `ReadListener.handing_out`."""
         self._in_hand.handing_out(chunk)
 
     # --- batches -----------------------------------------------------------------------------------------------------
@@ -201,11 +201,11 @@ class AutoCommit:
         return self._due_at
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Record that records from this position on have been handed out."""
+        """See `ReadListener.handed_out`."""
         self._leases.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Record that the records of this chunk are being handed out one by one."""
+        """See `ReadListener.handing_out`."""
         self._leases.handing_out(chunk)
 
     # --- committing --------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from .task import GroupTask
 
 
 class MembershipEvents(NamedTuple):
-    """Callbacks with which a membership notifies the consumer."""
+    """The callbacks with which a membership notifies the consumer."""
 
     on_interest: Callable[[frozenset[str]], None]
     """Called with additional topics whose metadata the member needs."""

@@ -175,6 +175,10 @@ class GroupOffsets:
     async def _with_coordinator(
         self, attempt: Callable[[Connection, float], Awaitable[None]], timeout_ms: float, what: str
     ) -> None:
+        """Call ``attempt`` with a connection to the coordinator, and repeat it after failures that may be temporary.
+
+        ``what`` describes the attempt in the message of the `RequestTimedOutError`, after "could not".
+        """
         coordinators, key = self._coordinators, (CoordinatorKind.GROUP, self.group_id)
         deadline = Deadline(timeout_ms)
         failures = 0

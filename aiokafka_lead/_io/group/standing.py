@@ -208,7 +208,7 @@ class Standing:
             self._asking[1].cancel()
 
     def step(self) -> Step:
-        """Return the next step."""
+        """Return what the member must do next."""
         return self.member.step(time.monotonic())
 
     async def ask(self, step: Ask) -> None:

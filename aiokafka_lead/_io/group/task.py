@@ -25,7 +25,7 @@ LOOK_AT_MOST_EVERY_S = 1.0
 
 
 class GroupTask:
-    """Tasks that own a group member. They rebalance, send heartbeats, and watch the application's progress."""
+    """Runs the tasks that own a group member: they rebalance, send heartbeats, and watch the application's progress."""
 
     def __init__(
         self,
@@ -163,6 +163,7 @@ class GroupTask:
             self._standing.notify()
 
     async def _rebalance(self) -> None:
+        """Carry out the member's steps, one after another, until cancelled."""
         member, handover, standing = self._member, self._handover, self._standing
         self._rebalancing = anyio.get_current_task().id
         since: float | None = None

@@ -301,6 +301,10 @@ class MetadataActor:
         return None
 
     async def _refresh(self, plan: Plan) -> None:
+        """Request metadata from one broker after another until a response helps.
+
+        If none does, the client may have to return to the bootstrap servers.
+        """
         now = time.monotonic()
         self._policy.attempted(now)
         self._schedule.started(now, full=plan.full)

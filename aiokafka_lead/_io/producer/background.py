@@ -80,7 +80,7 @@ class ProducerIds:
             _, response = await self._ask_any((self._inquiry,), _ask)
         except KafkaError as error:
             level = logging.DEBUG if error.retriable else logging.WARNING
-            self._log.log(level, "no producer id: %s", error.message, extra={"api": "InitProducerId"})
+            self._log.log(level, "could not get a producer id: %s", error.message, extra={"api": "InitProducerId"})
             self.error = without_frames(error)
             return error
         self.error = None
@@ -148,7 +148,7 @@ Then = Callable[[Waiter[None]], bool]
 
 
 class Flushing:
-    """The flushes of a producer."""
+    """Lets tasks wait until all records sent so far are acknowledged or have failed."""
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
@@ -203,7 +203,7 @@ _threads = CodecThreads("compression")
 
 
 class _Build:
-    """The batches of a request."""
+    """A request that is being built: its batches and its connection."""
 
     __slots__ = ("batches", "connection", "done")
 

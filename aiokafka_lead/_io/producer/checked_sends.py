@@ -53,7 +53,7 @@ class CheckedSends:
         """True if records can be appended unchanged."""
 
     def through(self, intake: Intake) -> Self:
-        """Return the same object with another intake."""
+        """Return a copy that passes its records to another intake."""
         other = copy(self)
         other._intake = intake
         return other
@@ -241,6 +241,7 @@ class TracedSends(CheckedSends):
         headers: Sequence[Header] | None,
         deadline: Deadline | None = None,
     ) -> Delivery:
+        """See `CheckedSends.send`. The span's context is added to the headers."""
         self._intake.admission.check()
         pairs = check_headers(headers)
         span = self._tracing.send(check_topic(topic), key, value, partition, pairs)
@@ -261,6 +262,7 @@ class TracedSends(CheckedSends):
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
     ) -> Delivery:
+        """See `CheckedSends.send_nowait`. The span's context is added to the headers."""
         self._intake.admission.check()
         pairs = check_headers(headers)
         span = self._tracing.send(check_topic(topic), key, value, partition, pairs)
@@ -282,6 +284,7 @@ class TracedSends(CheckedSends):
         timestamps_ms: Iterable[int] | None,
         deadline: Deadline | None = None,
     ) -> DeliveryBatch:
+        """See `CheckedSends.send_many`. All records share a span, and its context is added to their headers."""
         self._intake.admission.check()
         contents = entries("values", values, "values")
         span = self._tracing.send_many(check_topic(topic), len(contents), partition)

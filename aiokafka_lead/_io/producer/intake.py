@@ -362,7 +362,11 @@ class Intake:
     async def put_all(
         self, records: Sequence[Record], admission: Admission, deadline: Deadline | None
     ) -> DeliveryBatch:
-        """Accept these records in order."""
+        """Accept these records in order.
+
+        A record that is too large fails alone. After any other error, all later records fail as well. If that error
+        concerns the first record, it is raised.
+        """
         batch = DeliveryBatch()
         for at, record in enumerate(records):
             if not await self._put_into(batch, record, len(records) - at, admission, deadline):

@@ -16,7 +16,7 @@ from ..connection.connection import Connection
 
 
 class Pacing:
-    """The request windows of all brokers."""
+    """Limits the number of requests in flight to each broker, by a `RequestWindow` for each."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Connection, RequestWindow]] = {}

@@ -196,9 +196,9 @@ calling.run_by(SendCall, _first_step, _rest)
 
 
 def _change_type() -> None:
-    """Create and call the first object.
+    """Create and call the first object, because its call changes the type.
 
-    This changes the type before several threads can create objects at the same time.
+    At import, no other thread can create objects at the same time.
     """
     first = QuickSend.__new__(QuickSend)
     first._slot = 0

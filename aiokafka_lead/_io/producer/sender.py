@@ -318,6 +318,7 @@ class Sender:
             self._working = False
 
     def _serve(self, node_id: int, now: float) -> bool:
+        """Send a broker's ready batches while more requests may be in flight. Return True if more can be sent now."""
         accumulator = self.accumulator
         connection = self._brokers.ready(node_id, Lane.DATA)
         if connection is None:
@@ -371,6 +372,7 @@ class Sender:
         self._notify()  # the next request can be built now
 
     def _submit(self, connection: Connection, batches: list[ProducerBatch]) -> None:
+        """Send batches to a broker in one request. If that is impossible, handle them as not sent."""
         config = self._config
         node_id = connection.node_id
         try:
@@ -407,6 +409,7 @@ class Sender:
     # --- responses ----------------------------------------------------------------------------------------------------
 
     def _on_done(self, sent: SentBatches, response: ProduceResponse | None, error: KafkaError | None) -> None:
+        """Process a response, or the error of a request, and then continue to send."""
         if self._over:
             return
         if self._working:
@@ -442,6 +445,7 @@ class Sender:
             self._on_response(sent, response, now)
 
     def _on_response(self, sent: SentBatches, response: ProduceResponse, now: float) -> None:
+        """Settle the batches of a request according to the response."""
         offsets = read_offsets(sent, response)
         if offsets is not None:
             self._answers.all_acknowledged(sent.batches, sent.node_id, offsets, now)

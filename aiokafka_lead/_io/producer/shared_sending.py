@@ -88,7 +88,7 @@ class Seat:
 
 
 class _Broker:
-    """The requests to one broker."""
+    """The requests to one broker, and the producers that wait to send to it."""
 
     __slots__ = ("held", "line", "node_id", "outbox")
 
@@ -153,7 +153,7 @@ class SharedSending:
         heapq.heapify(self._timers)
 
     def ring(self, seat: Seat) -> None:
-        """Give a turn to this producer, because it has something to do."""
+        """Wake the task to serve this producer, because it has something to do."""
         self._rung[seat] = None
         self._wake.set()
 

@@ -182,4 +182,4 @@ def _call(fn: Callable[..., object], args: tuple[Any, ...]) -> None:
     try:
         fn(*args)
     except Exception:
-        _log.exception("a callback of a delivery failed")
+        _log.exception("a done callback of a delivery raised an exception")

@@ -1,4 +1,4 @@
-"""Runs handlers that take several records at once, also within a transaction of `Consumer.run`."""
+"""Runs handlers that take several records at once, including those in a transaction of `Consumer.run`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Ways(NamedTuple):
-    """Functions for records that are not handled together."""
+    """The run's functions for records that are not handled as part of a batch."""
 
     settle: Callable[[HandlerSlot, Record, BaseException, int], None]
     """Settles a record whose handler has raised this exception after this number of attempts (see `WorkersRun`)."""
@@ -54,7 +54,7 @@ class _Member(NamedTuple):
 
 
 class Gatherer:
-    """Takes over records from workers, for handlers of batches."""
+    """Takes over records from workers, for batch handlers."""
 
     def __init__(self, routing: Routing, changed: Signal) -> None:
         """Collect records for the handlers of ``routing``.
@@ -122,6 +122,10 @@ class Batches(Gatherer):
     async def _run(
         self, batch: Gathered[BatchRoute], workers: Workers[HandlerSlot, Record], worker: Worker[HandlerSlot]
     ) -> None:
+        """Handle the records of a batch together, and each alone if this fails.
+
+        If the order by key applies across retry topics, waits until records sent to other topics are written.
+        """
         try:
             async with workers.place():
                 left = deque(batch.slots)
@@ -177,7 +181,7 @@ class Batches(Gatherer):
         return found
 
     async def _handle_together(self, worker: Worker[HandlerSlot], by: BatchRoute, members: list[_Member]) -> bool:
-        """Handle records together. Return False if each of them must be handled alone."""
+        """Handle records in one call of the handler. Return False if each of them must be handled alone."""
         attempts = min(self._attempts(member.record) for member in members)
         first = members[0]
         while True:
@@ -276,7 +280,7 @@ async def raised(
     timeout_ms: float | None,
     around: AbstractContextManager[object],
 ) -> BaseException | None:
-    """Call a handler of batches. Return the exception that it raises, or None."""
+    """Call a batch handler. Return the exception that it raises, or None."""
     try:
         with around:
             await timed(handle, timeout_ms)(items)
@@ -290,7 +294,7 @@ async def raised(
 
 
 class Calls(NamedTuple):
-    """Functions that handle the records of a transaction."""
+    """The functions that handle the records of one transaction."""
 
     one: Callable[[Record], Awaitable[object]]
     """Handles one record, or sends it to another topic."""

@@ -62,7 +62,7 @@ async def run_exactly_once(
     producer: TransactionalProducer,
     steps: Steps,
 ) -> None:
-    """Run the handlers until the consumer is stopped, which may happen during the start of the run."""
+    """Run the handlers until the consumer is stopped. If it is already being stopped, return at once."""
     membership = engine.membership
     if membership is None:
         raise errors.IllegalStateError("exactly_once commits offsets of a group: set group_id")
@@ -77,10 +77,10 @@ async def run_exactly_once(
 
 
 class ExactlyOnceRun:
-    """One call of `Consumer.run`.
+    """Runs one call of `Consumer.run` with ``exactly_once``.
 
-    The run takes a batch of records, passes them to handlers, commits the batch, and starts again. With a pipeline, it
-    takes the next batch as soon as all records sent for this batch are stored.
+    It takes a batch of records, passes them to handlers, commits the batch, and starts again. With a pipeline, it takes
+    the next batch as soon as all records sent for this batch are stored.
     """
 
     transactional = True
@@ -149,6 +149,10 @@ class ExactlyOnceRun:
                 self._intake.end()
 
     async def _one_batch(self) -> None:
+        """Take a batch, handle it, and commit it. If it is aborted, pause before the next batch.
+
+        Raises the error after more than ``transaction_retries`` aborts in a row that no handler has caused.
+        """
         batch = Batch(self._config, self._reading, self._intake, self._attempts, self._routing)
         # Positions after the records of transactions in flight cannot be committed yet.
         batch.commits_unchanged = not self._in_flight and time.monotonic() >= self._again_at

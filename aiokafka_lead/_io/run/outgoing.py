@@ -89,7 +89,7 @@ class Outgoing(Generic[S]):
         """Set when this time has changed."""
 
     def add(self, sending: Sending) -> None:
-        """Send a record soon."""
+        """Send a record at once, or together with others within `TOGETHER_S`."""
         self.slots.add(sending.slot)
         self._waiting.append(sending)
         # Records without an error are sent one by one for each key, so waits for more records would add up.

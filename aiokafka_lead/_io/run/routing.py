@@ -25,7 +25,7 @@ THREADS = 1_000_000
 
 
 class BatchRoute(NamedTuple):
-    """A handler of batches."""
+    """A handler that takes batches, and the conversion of records for it."""
 
     item: Callable[[Any], Any]
     """Returns the handler's item for a record. Raises `RecordDeserializationError`."""
@@ -36,7 +36,7 @@ class BatchRoute(NamedTuple):
 
 
 class Routing:
-    """Handlers of a run."""
+    """Calls the handler of each record's topic, and sends its results."""
 
     def __init__(self, routes: Mapping[str | None, Route], *, transactional: bool) -> None:
         """Prepare the handlers.
@@ -55,7 +55,7 @@ class Routing:
         """False if a serializer converts results to bytes."""
         self.targets = frozenset(route.to for route in routes.values() if route.to is not None)
         self.batches: dict[str | None, BatchRoute] = {}
-        """The handlers of batches by topic. The key None means all topics without another handler."""
+        """The batch handlers by topic. The key None means all topics without another handler."""
         self._transactional = transactional
         self._single: dict[str | None, Handler] = {}
         for topic, route in routes.items():
@@ -68,7 +68,7 @@ class Routing:
                 self.batches[topic] = BatchRoute(item, handle, route.max_records, route.max_wait_ms / 1000)
         only = [*self._single.values()] if routes.keys() == {None} else []
         self.handle: Handler = only[0] if only else self._by_topic()
-        """Called with each record that has no handler of batches and, if there is one, with its transaction."""
+        """Called with each record that has no batch handler and, if there is one, with its transaction."""
 
     async def send_letter(self, sender: Any, letter: Letter) -> Delivery:
         """Send a record to its retry topic, with a producer or a transaction.
@@ -81,7 +81,7 @@ class Routing:
         return sent
 
     def batch_of(self, topic: str) -> BatchRoute | None:
-        """Return the handler of batches for this topic, or None."""
+        """Return the batch handler for this topic, or None."""
         if self.retry_topics is not None:
             topic = self.retry_topics.original(topic)
         found = self.batches.get(topic)
@@ -117,6 +117,10 @@ class Routing:
         return handle
 
     def _publishing(self, route: Route, call: Handler, key_of: Callable[[Any], Any]) -> Handler:
+        """Return a handler that sends the results of ``call`` to the topic of ``route.to``.
+
+        It returns after the records are acknowledged, or at once within a transaction, which covers them.
+        """
         if route.to is None:
             return call
 

@@ -58,13 +58,13 @@ async def run(
     routing: Routing,
     dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handler until the consumer is stopped, which may happen during the start of the run."""
+    """Run the handlers until the consumer is stopped. If it is already being stopped, return at once."""
     if begin(engine):
         await Runner(engine, config, routing, dead_letters).run()
 
 
 class Runner(WorkersRun[HandlerSlot, Record]):
-    """One call of `Consumer.run`."""
+    """Runs one call of `Consumer.run`: takes records, has workers handle them, and commits those that are done."""
 
     transactional = False
 

@@ -72,7 +72,7 @@ REQUEST_WITHIN_S = 5.0
 
 
 class Page(NamedTuple):
-    """The response to a probe."""
+    """The HTTP response to a probe."""
 
     status: int
     content_type: str
@@ -173,7 +173,7 @@ class Health(Protocol):
 
 
 class Service:
-    """The signals and probes of a run."""
+    """Stops a run at a signal, and answers the probes of its health."""
 
     def __init__(
         self,

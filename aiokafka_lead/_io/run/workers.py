@@ -256,6 +256,10 @@ class Workers(Generic[S, R]):
         self._all.discard(worker)
 
     async def _serve(self, worker: Worker[S]) -> None:
+        """Handle one record after another until the worker is cancelled or retired.
+
+        An error of a handler, or a cancellation that the handler itself has caused, concerns only its record.
+        """
         work, handle, slot, take_over = self._work, self._handle, worker.slot, self._take_over
         cancelling = _cancellations()
         self._relief = False

@@ -50,7 +50,7 @@ class Acknowledgement:
 
 
 class Acknowledging:
-    """The acknowledgements of one consumer."""
+    """Records the decisions of one consumer about its records, and waits until brokers have received them."""
 
     def __init__(
         self, client: Client, planner: SharePlanner, delivered: Delivered, planning: Signal, news: News
@@ -92,7 +92,7 @@ class Acknowledging:
             self._delivered.settled(acquired.tp, failure)
             return
         if not acquired.may_decide(record._index):
-            raise IllegalStateError(f"the record at offset {record.offset} was acknowledged before")
+            raise IllegalStateError(f"the record at offset {record.offset} has already been acknowledged")
         if kind == RENEW and exchange.version < FIRST_VERSION_WITH_RENEWALS:
             raise UnsupportedVersionError("the broker cannot renew locks: that needs Apache Kafka 4.2 (KIP-1222)")
         self.decide(record, kind)

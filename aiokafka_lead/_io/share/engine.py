@@ -181,7 +181,9 @@ class ShareEngine(Kind):
         """Wait until the group's start offsets are known. Raises `RequestTimedOutError`."""
         missing = await self._missing(Deadline(timeout_ms), patient=True)
         if missing is not None:
-            raise RequestTimedOutError(f"not ready within {timeout_ms:g} ms: still waiting for {missing}")
+            raise RequestTimedOutError(
+                f"the share consumer was not ready within {timeout_ms:g} ms: still waiting for {missing}"
+            )
 
     async def _missing(self, deadline: Deadline, *, patient: bool) -> str | None:
         """Wait until the start offsets are known. Return the missing step at the deadline. Raises final errors.

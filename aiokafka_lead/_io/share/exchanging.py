@@ -120,6 +120,7 @@ class ShareExchanging:
         return not self._closing and (self.demand or now < self.taken_at + AHEAD_S)
 
     def _step(self, now: float) -> None:
+        """Apply the latest assignment, leaders and connections, and send the requests that can be sent now."""
         self._fetch_at = math.inf
         if self._closing:
             return
@@ -187,6 +188,7 @@ class ShareExchanging:
             self._client.metadata.request_update(lost(exchange.node_id))
 
     def _send(self, exchange: Exchange, connection: Connection, now: float, room: int) -> None:
+        """Send the next request of an exchange on this connection, if the planner returns one."""
         known = self._connections.get(exchange.node_id)
         if known is not connection:
             # A session ends with its connection.

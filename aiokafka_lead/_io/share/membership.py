@@ -112,7 +112,7 @@ class ShareMembership:
 
 
 class ShareHealthWatch:
-    """The health of a share consumer."""
+    """Determines the health of a share consumer."""
 
     def __init__(
         self,
@@ -189,4 +189,4 @@ class ShareHealthWatch:
             self._hungry_since = time.monotonic()
 
     def _starved(self, late_s: float, now: float) -> str:
-        return "no fetch was answered, no lock renewed and no heartbeat sent meanwhile"
+        return "in that time, no fetch was answered, no lock renewed and no heartbeat sent"

@@ -45,7 +45,7 @@ async def run(
     routing: Routing,
     dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handlers until the consumer is stopped, which may happen during the start of the run."""
+    """Run the handlers until the consumer is stopped. If it is already being stopped, return at once."""
     if engine.reader.stopped:
         return
     if engine.runner is not None:
@@ -61,7 +61,7 @@ def _waits(record: Record) -> bool:
 
 
 class ShareRunner(WorkersRun[JobSlot, Record]):
-    """One call of `ShareConsumer.run`."""
+    """Runs one call of `ShareConsumer.run`: takes records, has workers handle them, and acknowledges the records."""
 
     def __init__(
         self,

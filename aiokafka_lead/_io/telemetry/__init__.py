@@ -110,7 +110,7 @@ class MetricsPush:
                 self._add_source(self._pusher, client)
             await self._pusher.run()
         except Exception:  # this is a bug, which must not stop the application
-            self._log.exception("metrics are no longer pushed")
+            self._log.exception("the push of metrics has failed, so no more metrics are pushed to brokers")
         finally:
             self._done.set_result(None)
             self._news.tell()
@@ -165,7 +165,7 @@ class MetricsPush:
 
 
 class ApplicationMetrics:
-    """The application's metrics. They are not pushed if ``push`` is None."""
+    """Registers the application's metrics for pushes. Does nothing if ``push`` is None."""
 
     def __init__(self, client: object, push: MetricsPush | None, log: ClientLog) -> None:
         self._client = client

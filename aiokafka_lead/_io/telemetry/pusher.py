@@ -65,7 +65,7 @@ class Pusher:
         self._wake.set()
 
     def close(self) -> bool:
-        """End soon. Return True if there will be a last push."""
+        """End `run` soon. Return True if it will push the last metrics before."""
         self._state.close(not self._collector.empty)
         self._wake.set()
         return not self._state.ended
@@ -100,6 +100,7 @@ class Pusher:
         self._news.tell()
 
     async def _push(self) -> None:
+        """Push the changes since the last accepted push. If the push fails, the next push includes them."""
         state = self._state
         subscription, client_instance_id = state.subscription, state.client_instance_id
         assert subscription is not None
@@ -135,7 +136,7 @@ class Pusher:
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def _failed(self, error: KafkaError) -> None:
-        self._log.debug("metrics: %s", error)
+        self._log.debug("a request for or with metrics has failed: %s", error)
         self._connection = None
         self._state.failed(error, time.monotonic())
 
@@ -146,7 +147,7 @@ class Pusher:
         elif isinstance(outcome.error, TelemetryTooLargeError):
             self._log.warning("the metrics are too large for the broker: %s", outcome.error)
         elif outcome.error is not None:
-            self._log.debug("metrics: %s", outcome.error)
+            self._log.debug("the broker has refused a request for or with metrics: %s", outcome.error)
 
     def _warn_of_dropped(self, payload: Payload, max_bytes: int) -> None:
         if payload.dropped and not self._dropped:

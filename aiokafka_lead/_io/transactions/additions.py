@@ -170,7 +170,7 @@ class Additions:
             idle.set_result(None)
 
     def _lost(self) -> None:
-        """Handle a lost response. The request may yet be executed, in another transaction of the same epoch."""
+        """Handle a lost response. The request may still be executed, in a later transaction of the same epoch."""
         self._state.renew = not self._state.v2
 
     # --- waits of partitions ------------------------------------------------------------------------------------------
@@ -196,6 +196,10 @@ class Additions:
                 self._sender.release(waited)
 
     async def _add(self, number: int, queues: list[PartitionQueue]) -> None:
+        """Have the coordinator add these partitions to the transaction, and release their batches.
+
+        If the coordinator refuses, fails the transaction. Has no effect if the transaction has ended in the meantime.
+        """
         partitions = [TopicPartition(queue.topic.name, queue.partition) for queue in queues]
         # Set it before the request, because the coordinator may know the transaction even if its response is lost.
         self._state.touched = True
@@ -252,6 +256,10 @@ class Additions:
     async def _take(
         self, number: int, left: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> errors.KafkaError | None:
+        """Add the offsets in ``left`` to the transaction, and remove from ``left`` those that were added.
+
+        Returns the error if some can never be added, otherwise None.
+        """
         wanted = partial(self._goes_on, number)
         if not self._state.v2:
             error = await self._add_group(number, group.group_id)

@@ -23,7 +23,7 @@ class Ending:
     """An errand in progress, such as a commit or an abort."""
 
     def __init__(self, settled: Waiter[None] | None = None) -> None:
-        """``settled`` is passed if a caller is already waiting for it."""
+        """Begin the errand. A caller that already waits for `settled` passes the object on which it waits."""
         self.settled: Waiter[None] = settled or Waiter()
         """Completed once the transaction's outcome is known or cannot be determined."""
         self.over: Waiter[None] = Waiter()

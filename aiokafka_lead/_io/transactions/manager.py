@@ -133,7 +133,7 @@ class Transactions:
         return self.state.number == number and self.state.phase in (Phase.OPEN, Phase.FAILED)
 
     def admission(self, number: int) -> Admission:
-        """Return the admission for sends in a transaction."""
+        """Return the permission to send in this transaction, which ends with it."""
         check, on_failure = partial(self._check_sends, number), partial(self._on_send_failure, number)
         return Admission(check, on_failure, lenient=self._sequencing.lenient)
 

@@ -36,7 +36,7 @@ from .manager import ABORT_WITHIN_S, Transactional, Transactions, transactions_o
 
 
 class ChainedTransaction(Chained):
-    """A transaction and its producer."""
+    """A transaction of the pipeline, with the producer that sends it."""
 
     def __init__(self, producer: Transactional, transactions: Transactions, number: int) -> None:
         super().__init__()
@@ -49,7 +49,10 @@ class ChainedTransaction(Chained):
 
 
 class Pipeline(Kind):
-    """The transactions in flight of several producers, and the consumers' parts of them."""
+    """Begins transactions on several producers in turn, and commits them in order while later ones are filled.
+
+    It also moves consumers back if a transaction that contains their offsets is aborted.
+    """
 
     stop_within_ms = math.inf  # ``max_block_ms`` limits commits
     begin_within_ms = math.inf  # the start of each producer has a limit of its own

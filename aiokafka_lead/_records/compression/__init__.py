@@ -19,7 +19,7 @@ __all__ = ["CODECS", "compress", "compresses_slowly", "decompress"]
 
 
 class Codec(NamedTuple):
-    """A compression codec."""
+    """A compression codec, with the modules that implement it."""
 
     implementations: tuple[str, ...]
     """Modules of this package, the fastest first. The first one that can be imported is used.

@@ -1,4 +1,4 @@
-"""gzip (RFC 1952)."""
+"""The codec gzip (RFC 1952), with Python's module zlib."""
 
 from __future__ import annotations
 

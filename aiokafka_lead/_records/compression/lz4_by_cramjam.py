@@ -1,4 +1,4 @@
-"""lz4 with cramjam, if the package lz4 is not installed."""
+"""The codec lz4 with cramjam. It is used if the package lz4 is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lz4 with the package lz4, if it is installed."""
+"""The codec lz4 with the package lz4. It is used if that package is installed."""
 
 from __future__ import annotations
 

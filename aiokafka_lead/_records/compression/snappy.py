@@ -1,4 +1,4 @@
-"""snappy in xerial's framing, as Java writes it. Raw blocks from other clients can also be read."""
+"""The codec snappy in xerial's framing, as Java writes it. Raw blocks from other clients can also be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""zstd (RFC 8878) with cramjam, if no faster library is installed."""
+"""The codec zstd (RFC 8878) with cramjam. It is used if no faster library is installed."""
 
 from __future__ import annotations
 

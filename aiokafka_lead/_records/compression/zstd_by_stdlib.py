@@ -1,4 +1,4 @@
-"""zstd (RFC 8878) with Python's own module, available from 3.14 on, or with its backport."""
+"""The codec zstd (RFC 8878) with Python's own module, available from 3.14 on, or with its backport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""zstd (RFC 8878) with the package zstandard, if it is installed."""
+"""The codec zstd (RFC 8878) with the package zstandard. It is used if that package is installed."""
 
 from __future__ import annotations
 

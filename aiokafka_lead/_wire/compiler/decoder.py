@@ -189,7 +189,7 @@ class _DecoderWriter(Source):
         return size
 
     def _flush(self) -> None:
-        """Read the current run."""
+        """Write the code that reads the current run of fixed-size fields in one call."""
         if self._formats == "B":
             self.line(f"{self._targets[0]} = buf[pos]; pos += 1")
         elif self._formats:
@@ -258,6 +258,7 @@ class _DecoderWriter(Source):
                 self.line(f"{target} = bytes({target})")
 
     def _elements(self, owner: type[Struct], field: Field, target: str, size: str) -> None:
+        """Read the elements of an array, of which ``size`` contains the count."""
         kind = FIXED_FORMATS.get(field.element)
         if kind is not None and field.element != "uuid":
             if self.flexible:

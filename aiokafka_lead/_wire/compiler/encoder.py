@@ -189,7 +189,7 @@ class _EncoderWriter(Source):
             self._values.append(value)
 
     def flush(self) -> None:
-        """Write the current run."""
+        """Write the code that encodes the current run of fixed-size fields in one call."""
         if self._values:
             packer = self.name("p_" + identifier(self._formats), layout(self._formats).pack)
             self.line(f"out += {packer}({', '.join(self._values)})")

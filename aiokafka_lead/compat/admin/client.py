@@ -95,7 +95,7 @@ class AIOKafkaAdminClient(Startable):
         self._coordinators = Coordinators(self._native._client)
 
     async def start(self) -> None:
-        """Connect to the cluster. May be called again, also after a failure or after `close`."""
+        """Connect to the cluster. May be called again, even after a failure or after `close`."""
         await self._start_native()
 
     async def close(self) -> None:

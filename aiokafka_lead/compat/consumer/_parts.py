@@ -101,7 +101,7 @@ class ListenerCalls:
             if inspect.isawaitable(result):
                 await result
         except Exception:
-            _log.exception("%s of the rebalance listener has failed", callback.__name__)
+            _log.exception("%s of the rebalance listener raised an exception", callback.__name__)
         finally:
             self._running -= 1
             self._idle.set()

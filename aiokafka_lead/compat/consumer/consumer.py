@@ -308,7 +308,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             except (ClientClosedError, StopAsyncIteration):
                 raise ConsumerStoppedError from None
             except IllegalStateError:
-                if not self._wants_nothing:  # no error if the consumer has unsubscribed meanwhile
+                if not self._wants_nothing:  # no error if the consumer was unsubscribed during the wait
                     raise
             except NO_POSITION as error:
                 raise with_place(error) from error.__cause__
@@ -331,11 +331,11 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         except ClientClosedError:
             if self._last is None:  # the start failed
                 raise
-            return {}  # stopped meanwhile, so the next call raises the error
+            return {}  # stopped during the wait, so the next call raises the error
         except IllegalStateError:
             if not self._wants_nothing:
                 raise
-            return {}  # unsubscribed meanwhile, so the next call waits
+            return {}  # unsubscribed during the wait, so the next call waits
         except NO_POSITION as error:
             raise with_place(error) from error.__cause__
         convert = self._convert

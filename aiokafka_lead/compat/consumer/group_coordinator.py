@@ -14,11 +14,11 @@ __all__ = ["Consumed", "GroupCoordinator"]
 
 
 class Consumed(dict[TopicPartition, OffsetAndMetadata]):
-    """Positions of all assigned partitions."""
+    """The positions of all assigned partitions."""
 
 
 class GroupCoordinator:
-    """State of the consumer in its group, which FastStream reads, and the method for commits, which ddtrace patches."""
+    """The consumer's state in its group, which FastStream reads, and the method for commits, which ddtrace patches."""
 
     def __init__(self, native: Consumer[Any, Any], group_id: str) -> None:
         self._native = native

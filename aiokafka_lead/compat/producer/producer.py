@@ -36,7 +36,7 @@ _DEFAULT_PARTITIONER = DefaultPartitioner()
 
 
 class Sender:
-    """State of a producer, in the form of the task that sends records in aiokafka, which health checks read."""
+    """State of a producer for health checks, which read the task that sends records in aiokafka."""
 
     _sender_task: asyncio.Future[None] | None = None
 
@@ -127,7 +127,7 @@ class AIOKafkaProducer(Life):
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster. May be called again, also after a failure.
+        """Connect to the cluster. May be called again, even after a failure.
 
         Raises `KafkaConnectionError` if no bootstrap server can be used, and `ProducerClosed` after a stop.
         """
@@ -148,7 +148,10 @@ class AIOKafkaProducer(Life):
             self._sender.stopped()
 
     async def flush(self) -> None:
-        """Wait until all pending records are acknowledged or have failed. Return at once if it is not running."""
+        """Wait until all pending records are acknowledged or have failed.
+
+        Returns immediately if the producer is not running.
+        """
         if self._native._client.running:
             await self._native.flush()
 
@@ -300,7 +303,7 @@ class AIOKafkaProducer(Life):
             raise fenced(error) from error
 
     async def _leave_transaction(self) -> None:
-        """Abort the open transaction because of an error, which then propagates, also if there is nothing to abort."""
+        """Abort the open transaction because of an error, which then propagates, even if there is nothing to abort."""
         transactions = self._native._transactions
         if transactions is not None:
             await transactions.leave()

@@ -111,7 +111,11 @@ class Sending:
         return rows
 
     async def send(self, batch: pa.RecordBatch, columns: RecordColumns, first_row: int) -> None:
-        """Send rows. Waits while the producer's buffer is full, or too many rows are unacknowledged."""
+        """Send the rows of a batch, the first of which is row ``first_row`` of the task.
+
+        Waits while the producer's buffer is full, or too many rows are unacknowledged. Raises `WriteError` for a row
+        that cannot be sent.
+        """
         try:
             if columns.typed is not None and self._encoder is None:
                 self._encoder = Encoder(columns.typed)

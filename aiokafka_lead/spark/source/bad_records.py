@@ -27,7 +27,7 @@ DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
 
 
 class OnBadRecord(Enum):
-    """Action for a bad record."""
+    """The way to handle a bad record: fail the query, return null, or write it to a dead-letter topic."""
 
     FAIL = "fail"
     NULL = "null"

@@ -34,7 +34,7 @@ from .progress import Progress, report
 from .ranges import OffsetRange
 
 CONFIRMATIONS = 2
-"""Number of additional answers that must confirm a changed topic id."""
+"""Number of additional responses that must confirm a changed topic id."""
 
 MENTION_EVERY_S = 60.0
 
@@ -237,6 +237,7 @@ def find_ranges(options: Mapping[str, str], parsed: SourceOptions) -> tuple[list
 
 
 async def _find(view: ClusterView, parsed: SourceOptions) -> tuple[list[OffsetRange], Mapping[str, str]]:
+    """Look up both bounds, repeatedly while brokers disagree. Return the ranges and the topic ids."""
     attempts = 1
     while True:
         start = await view.at(parsed.starting, starting=True)

@@ -36,11 +36,11 @@ _log = logging.getLogger("aiokafka_lead.spark")
 
 
 ANSWERS = 3
-"""Minimum number of answers that must confirm a loss."""
+"""Minimum number of responses that must confirm a loss."""
 
 
 class Settled:
-    """Result of `Doubts.settle`."""
+    """Result of `Doubts.settle`: end offsets, confirmed losses, and partitions in doubt."""
 
     def __init__(self, ends: Progress, losses: list[str], in_doubt: Collection[TopicPartition]) -> None:
         self.ends = ends
@@ -52,12 +52,12 @@ class Settled:
 
 
 class Doubts:
-    """Record of possible losses: when each partition was first missing or shorter, and the number of such answers."""
+    """Partitions in doubt: since when, and how often, brokers have reported each as missing or shorter than before."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._doubted: dict[TopicPartition, tuple[float, int]] = {}
-        """For each partition in doubt, the monotonic time of the first answer about it, and the number of answers."""
+        """For each partition in doubt, the monotonic time of the first such response, and the number of them."""
         self.gone: set[TopicPartition] = set()
         """Partitions that were reported as lost. They keep their offsets, because they might come back."""
 
@@ -70,7 +70,7 @@ class Doubts:
         unread: Collection[TopicPartition] = (),
         refusals: Mapping[str, object] = MappingProxyType({}),
     ) -> Settled:
-        """Compare the end offsets in the last answers (``found``) with the known offsets.
+        """Compare the end offsets in the last responses (``found``) with the known offsets.
 
         ``now`` is the monotonic time in seconds. ``unread`` are partitions that the options no longer select.
         ``refusals`` are brokers' errors about missing topics. If a topic id in ``found`` has changed, this must already
@@ -140,7 +140,7 @@ class StreamDriver:
         self._mentioned_at = -MENTION_EVERY_S
 
     def start(self) -> Progress:
-        """Return the start of a query without a checkpoint."""
+        """Return the offsets at which a query without a checkpoint starts."""
         return self._loop.run(self._view.at, self._parsed.starting, starting=True)
 
     def ends(self, known: Progress, *, certain: bool) -> Progress:
@@ -162,7 +162,10 @@ class StreamDriver:
             time.sleep(ASK_AGAIN_S)
 
     def check_lacking(self, known: Progress) -> None:
-        """Raise `CheckpointError` if any of these partitions, which a later offset in the checkpoint lacks, exists."""
+        """Raise `CheckpointError` if any of these partitions exists.
+
+        They are missing from a later offset in the checkpoint, so they should have been deleted.
+        """
         if present := self._loop.run(self._view.present, known):
             raise CheckpointError(present)
 

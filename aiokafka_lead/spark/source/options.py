@@ -119,7 +119,7 @@ _LONGEST_QUOTE = 200
 def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
     """Parse offsets by partition from JSON such as ``{"orders": {"0": 23, "1": -1}}``.
 
-    Offsets may be `LATEST` or `EARLIEST`. Raises ValueError, which names the option, for invalid text.
+    Offsets may be `LATEST` (-1) or `EARLIEST` (-2). Raises ValueError, which names the option, for invalid text.
     """
     found = _from_json(name, text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}', _numbers)
     return _in_range(name, found, "offset", EARLIEST)
@@ -237,8 +237,8 @@ class SourceOptions:
     max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: float = 0
-    """Maximum time that a micro-batch waits for ``min_offsets_per_trigger``. Like the three options above, it is for
-    streaming queries."""
+    """Maximum time that a micro-batch waits for ``min_offsets_per_trigger``. Batch queries ignore this option and the
+    three options above."""
     fail_on_data_loss: bool
     commit_group_id: str | None
     """Consumer group under which a streaming query commits its offsets, so that tools can show its lag."""
@@ -263,7 +263,7 @@ def check_options(options: Mapping[str, str]) -> None:
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
     """Return the options of a batch query. Raises ValueError if any is invalid.
 
-    Like Spark's connector, also checks the trigger limits, although batch queries ignore them.
+    Like Spark's connector, this also checks the trigger limits, although batch queries ignore them.
     """
     parsed = _parse(options, End.EARLIEST)
     if "minOffsetsPerTrigger" in options and "maxOffsetsPerTrigger" in options:
@@ -296,6 +296,7 @@ def stream_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
+    """Return the options that batch and streaming queries have in common. Raises ValueError if any is invalid."""
     refuse_owned(options, _OWNED)
     mention_unknown(options)
     if boolean(options, "pushFilters", False):

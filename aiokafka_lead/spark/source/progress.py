@@ -23,7 +23,7 @@ class DataLossError(RuntimeError):
 
 
 class CheckpointError(RuntimeError):
-    """The checkpoint lacks an existing partition, because another connector trusted a single wrong answer."""
+    """The checkpoint omits an existing partition, because another connector trusted a single wrong response."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         super().__init__(
@@ -35,7 +35,7 @@ class CheckpointError(RuntimeError):
 
 
 def recreation(topic: str) -> str:
-    """Return the description of the loss if a topic is recreated, or is in another cluster."""
+    """Return the description of a loss for a topic whose id has changed."""
     return f"topic {topic} was deleted and created again, or is in another cluster: what was not read before is lost"
 
 
@@ -98,7 +98,7 @@ class Progress:
         return self.offsets == other.offsets and self.topic_ids == other.topic_ids
 
     def recreated(self, later: Progress) -> set[str]:
-        """Return the topics that were deleted and recreated between this and the later progress."""
+        """Return the topics whose ids differ in ``later``, because they were deleted and recreated."""
         return {name for name, found in self.topic_ids.items() if later.topic_ids.get(name, found) != found}
 
     def known_to(self, later: Progress) -> dict[TopicPartition, int]:
@@ -111,7 +111,7 @@ class Progress:
         return later.offsets.keys() - self.known_to(later).keys()
 
     def lacking_in(self, later: Progress) -> Progress | None:
-        """Return the part with partitions that ``later`` lacks, except recreated topics, or None if it lacks none."""
+        """Return a copy with only the partitions missing from ``later``, or None. Recreated topics do not count."""
         known = self.known_to(later)
         lacking = {tp: known[tp] for tp in known.keys() - later.offsets.keys()}
         return Progress(lacking, self.topic_ids) if lacking else None
@@ -132,7 +132,8 @@ def between(
 ) -> tuple[list[OffsetRange], list[str]]:
     """Return the ranges of offsets from ``start`` to ``end``, and descriptions of losses.
 
-    ``earliest`` contains the beginning offsets of partitions that ``start`` lacks, or whose topic was recreated.
+    ``earliest`` contains the beginning offsets of partitions that are missing from ``start``, or whose topic was
+    recreated.
     """
     recreated = start.recreated(end)
     losses = [recreation(topic) for topic in sorted(recreated)]

@@ -36,11 +36,11 @@ ASK_AFTER_S = 1.0
 """Seconds without progress after which the reader requests the end offsets, to see if the range still exists."""
 
 ANSWERS, ASK_AGAIN_S = 3, 0.5
-"""Number of consecutive answers, and the interval in seconds between them, after which a log counts as truncated."""
+"""Number of consecutive responses, and the interval in seconds between them, after which a log counts as truncated."""
 
 
 class RangeReader:
-    """Reader of ranges, with a consumer of its own. Must be used on the client loop.
+    """Reader of ranges, with its own consumer. Must be used on the client loop.
 
     ``_current`` maps the partitions that the consumer reads to their current ranges; all other assigned partitions are
     paused. ``_later`` contains further ranges of the same partitions.
@@ -99,7 +99,7 @@ class RangeReader:
                 await self._doubt(topic)
 
     async def end(self) -> None:
-        """Remove the consumer's assignment, so that another task can use it."""
+        """Remove the consumer's assignment, so that another task can use the consumer."""
         self._consumer.unsubscribe()
 
     async def chunk(self) -> list[Piece] | None:

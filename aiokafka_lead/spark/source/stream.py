@@ -49,7 +49,7 @@ def capped(
     """Return lower end offsets, so that a micro-batch has at most ``limit`` offsets.
 
     Each partition's share is in proportion to its available offsets, and at least one offset. If ``limit`` is too small
-    for that, partitions take turns. A partition that ``starts`` lacks keeps its end.
+    for that, partitions take turns. A partition that is not in ``starts`` keeps its end.
     """
     sizes = {tp: end - starts[tp] for tp, end in sorted(ends.items()) if tp in starts and end > starts[tp]}
     total = sum(sizes.values())
@@ -102,14 +102,21 @@ WORK_S = 1.0
 """Maximum work of a task in seconds. The work of a micro-batch is its duration times its number of tasks."""
 
 SLOWER = 1.25
-"""If a micro-batch with fewer tasks takes this many times as long as with more tasks, the number is raised again."""
+"""Ratio of a micro-batch's duration, with fewer and with more tasks, above which it was slow."""
+
+SLOWER_IN_A_ROW = 2
+"""Number of slow micro-batches in a row after which the next one gets more tasks again.
+
+The driver connects in the first micro-batch without tasks. If this one misses a trigger by a millisecond, its duration
+includes a whole further interval.
+"""
 
 TRY_AGAIN_S = 60.0
 """Seconds until fewer tasks are tried again. The time doubles after each failed attempt."""
 
 
 class _Timed(NamedTuple):
-    """A finished micro-batch."""
+    """The size and duration of a finished micro-batch."""
 
     tasks: int
     offsets: int
@@ -133,11 +140,13 @@ class Pace:
         self._last: _Timed | None = None
         self._with_more: _Timed | None = None
         """Last micro-batch with more tasks, for comparison."""
+        self._slower = 0
+        """Number of the last micro-batches that were slower than `_with_more`."""
         self._tries_from = -math.inf
         self._pause_s = TRY_AGAIN_S
 
     def tasks_for(self, offsets: int, now: float) -> int | None:
-        """Return the number of tasks that is enough for a micro-batch, or None if it is unknown."""
+        """Return how many tasks suffice for a micro-batch, or None if unknown. ``now`` is monotonic, in seconds."""
         if self._last is None or now < self._tries_from:
             return None
         enough = math.ceil(self._last.seconds_for(offsets) * self._last.tasks / WORK_S)
@@ -158,7 +167,9 @@ class Pace:
         self._running = None
         self._last = _Timed(tasks, offsets, now - began_at)
         more = self._with_more
-        if more is not None and tasks < more.tasks and self._last.seconds > SLOWER * more.seconds_for(offsets):
+        slower = more is not None and tasks < more.tasks and self._last.seconds > SLOWER * more.seconds_for(offsets)
+        self._slower = self._slower + 1 if slower else 0
+        if self._slower == SLOWER_IN_A_ROW:
             self._with_more = None
             self._tries_from = now + self._pause_s
             self._pause_s *= 2
@@ -382,7 +393,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):  # pyright: ignore[reportGeneralTypeIssues]
-    """Class of a reader that has read a small micro-batch while planning it, until `getCache` returns the rows.
+    """The class of a reader that has read a small micro-batch while planning it, until `getCache` returns the rows.
 
     The micro-batch then needs no Python task. PySpark accepts rows from the driver only if the reader has the class of
     simple sources, which can neither limit micro-batches nor report their lag. A reader therefore changes its class for

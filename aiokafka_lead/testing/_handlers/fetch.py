@@ -20,6 +20,7 @@ _READ_COMMITTED = 1
 
 
 def fetch(context: RequestContext, request: wire.FetchRequest) -> wire.FetchResponse | Pending:
+    """Start or continue the fetch session of the request (KIP-227), and begin the fetch."""
     by_id = context.api_version >= _TOPIC_IDS_FROM
     wanted = [
         SessionPartition(
@@ -58,7 +59,7 @@ def fetch(context: RequestContext, request: wire.FetchRequest) -> wire.FetchResp
 
 
 class _Fetch:
-    """A fetch. It responds if it can, and otherwise waits for its partitions."""
+    """A fetch in progress. It responds once its partitions have enough data, or after its time limit."""
 
     def __init__(
         self,

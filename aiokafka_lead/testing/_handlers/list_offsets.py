@@ -1,4 +1,7 @@
-"""ListOffsets and OffsetForLeaderEpoch: queries of offsets in a log; checks and names of leaders for other handlers."""
+"""ListOffsets and OffsetForLeaderEpoch, which look up offsets in a log.
+
+Other handlers use this module to check that a broker is the leader, and to name the leader in their responses.
+"""
 
 from __future__ import annotations
 

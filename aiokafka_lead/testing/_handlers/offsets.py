@@ -151,6 +151,7 @@ def offset_fetch(context: RequestContext, request: fetch.OffsetFetchRequest) -> 
 def _fetch_group(
     context: RequestContext, request: fetch.OffsetFetchRequest, group: fetch.OffsetFetchRequestGroup
 ) -> fetch.OffsetFetchResponseGroup:
+    """Return the response for one group. Without requested topics, it contains all committed offsets."""
     response = fetch.OffsetFetchResponseGroup(group_id=group.group_id, error_code=_not_here(context, group.group_id))
     if response.error_code:
         return response

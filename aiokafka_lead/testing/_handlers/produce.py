@@ -66,6 +66,11 @@ def _wait_for_markers(context: RequestContext, request: wire.ProduceRequest) -> 
 
 
 def _produce(context: RequestContext, request: wire.ProduceRequest, refused: Refused) -> wire.ProduceResponse | None:
+    """Return the response, or None if the client expects none (acks=0).
+
+    ``refused`` contains the partitions that must not be written, with the reason. Raises `CloseConnection` to report an
+    error to a client that expects no response.
+    """
     response = wire.ProduceResponse()
     endpoints = Endpoints()
     failed = False
@@ -124,6 +129,11 @@ def _failure(index: int, error: errors.BrokerError, partition: Partition | None)
 def _append(
     context: RequestContext, request: wire.ProduceRequest, partition: Partition, data: wire.PartitionProduceData
 ) -> wire.PartitionProduceResponse:
+    """Append a batch to the log. Return the result, which is the earlier one if the batch is a duplicate.
+
+    Raises `BrokerError` if the batch is refused, in the order in which Kafka checks the request, the topic's settings,
+    the batch and the producer's state.
+    """
     engine = context.engine
     topic = partition.topic
     errors.raise_for_code(context.fault_code(topic.name, partition.index))

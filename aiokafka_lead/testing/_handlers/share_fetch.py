@@ -93,6 +93,7 @@ def member_key(context: RequestContext, group_id: str | None, member_id: str | N
 
 
 def find_partition(context: RequestContext, slot: Slot) -> Partition | None:
+    """Return the partition with this topic id and index, or None."""
     topic = context.engine.state.topics_by_id.get(slot[0])
     return topic.partitions[slot[1]] if topic is not None and 0 <= slot[1] < len(topic.partitions) else None
 
@@ -128,6 +129,7 @@ def acknowledge(
 def _checked(
     context: RequestContext, slot: Slot, batches: Sequence[AcknowledgedBatch], *, is_renewal: bool
 ) -> Partition:
+    """Return the partition. Raises an error if it does not exist, or if the acknowledgements are invalid."""
     if slot[0] not in context.engine.state.topics_by_id:
         raise errors.UnknownTopicIdError("This server does not host this topic ID.")
     most = Acknowledge.RENEW if context.api_version >= _RENEW_FROM else Acknowledge.REJECT
@@ -215,7 +217,7 @@ def _session(
 
 
 class _ShareFetch:
-    """A fetch. It responds if it can, and otherwise waits for its partitions."""
+    """A ShareFetch in progress. It responds once it has acquired records, or after its time limit."""
 
     def __init__(
         self,
@@ -360,6 +362,10 @@ class _ShareFetch:
         return answers
 
     def _response(self, answers: dict[Slot, fetch.PartitionData]) -> fetch.ShareFetchResponse:
+        """Return the response, with errors, results of acknowledgements, and the records in ``answers``.
+
+        In a session, partitions without news are left out.
+        """
         request = self._request
         endpoints = Endpoints()
         for slot, error in self._errors.items():

@@ -76,6 +76,10 @@ def _ask_for_partitions(
     *,
     adds: bool,
 ) -> Refused:
+    """Ask the coordinator whether the partitions belong to the transaction. Return those that must not be written.
+
+    With ``adds``, the coordinator adds them instead (KIP-890). The errors are those that a Produce response contains.
+    """
     transactions = context.engine.transactions
     try:
         _check_coordinator_lives(context, transactional_id)

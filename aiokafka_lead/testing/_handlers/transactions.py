@@ -178,6 +178,7 @@ def describe_transactions(
 
 
 def _describe(context: RequestContext, transactional_id: str) -> describe.TransactionState:
+    """Return the description of a transaction, or of an error."""
     state = describe.TransactionState(transactional_id=transactional_id)
     try:
         errors.raise_for_code(context.fault_code(transactional_id))

@@ -237,7 +237,7 @@ class ServerConnection:
         self.resume()
 
     def resume(self) -> None:
-        """Serve further requests after an interruption."""
+        """Serve the requests that have waited for a response, a fault or the end of a throttle."""
         self.engine.run_deferred()
         self._pump()
 
@@ -262,6 +262,7 @@ class _Job:
         self.garbage: list[Fault] = []
 
     def start(self) -> None:
+        """Process the request, unless a fault drops it, disconnects the client, or delays or holds the request."""
         delay_s = 0.0
         holder: Fault | None = None
         for rule in self.rules:
@@ -298,6 +299,7 @@ class _Job:
         self.connection.resume()
 
     def _run(self) -> None:
+        """Call the handler, or use the response that a fault requires, and then finish."""
         connection, frame = self.connection, self.frame
         engine = connection.engine
         try:
@@ -324,6 +326,7 @@ class _Job:
             connection.wait_for(answer, self.finish)
 
     def finish(self, response: Response | None) -> None:
+        """Apply the faults that apply after processing, and then send the response, if any."""
         connection = self.connection
         delay_s = 0.0
         holder: Fault | None = None
@@ -356,6 +359,7 @@ class _Job:
             self.connection.resume()
 
     def _send(self, response: Any | None) -> None:
+        """Encode the response, let faults replace its bytes, and send it."""
         chunks: list[Buffer] = []
         if response is not None:
             if self.throttle_ms and hasattr(response, "throttle_time_ms"):

@@ -97,7 +97,7 @@ class _Instance:
 
 
 class ClientMetrics:
-    """Subscriptions of a cluster, the formats that its brokers accept, and the pushes."""
+    """The metric subscriptions of a cluster, the formats that its brokers accept, and the received pushes."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms

@@ -66,7 +66,7 @@ class BrokerNode:
 
 
 class ClusterState:
-    """Brokers and topics. A change wakes the fetches that are waiting for the affected partitions."""
+    """The brokers and topics of a cluster. A change wakes the fetches that are waiting for the affected partitions."""
 
     def __init__(self, nodes: Sequence[BrokerNode], cluster_id: str | None, topic_configs: Mapping[str, str]) -> None:
         self.cluster_id = cluster_id or base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")

@@ -27,7 +27,7 @@ _SUPPORTED = {
 
 
 class Features:
-    """Levels of features by name. Level 0 means that a feature is not finalized."""
+    """The levels of a cluster's features by name. Level 0 means that a feature is not finalized."""
 
     def __init__(self, levels: Mapping[str, int]) -> None:
         self._levels = dict(levels)
@@ -112,7 +112,7 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
 
 
 class TopicDefaults:
-    """Defaults of topics' configs: the configs of the brokers, and otherwise Kafka's defaults."""
+    """The defaults of topic configs: the configs of the brokers, and otherwise Kafka's defaults."""
 
     __slots__ = ("_overrides",)
 
@@ -126,7 +126,7 @@ class TopicDefaults:
 
 
 class TopicConfigs:
-    """Configs of a topic: explicit values, and otherwise defaults. Those that appends need are plain attributes."""
+    """The configs of a topic: explicit values, and otherwise defaults. Those that appends need are plain attributes."""
 
     __slots__ = (
         "_defaults",
@@ -245,7 +245,7 @@ def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
 
 
 class ShareSettings(NamedTuple):
-    """Settings of a share group. For ``reset``, see `reset_time_ms`."""
+    """The settings of a share group. For ``reset``, see `reset_time_ms`."""
 
     session_timeout_ms: int
     heartbeat_interval_ms: int

@@ -198,7 +198,7 @@ def _slots(topics: Mapping[UUID, int]) -> list[Slot]:
 
 
 def _in_order(members: Sequence[Candidate]) -> list[Candidate]:
-    """Return static members first, by instance id."""
+    """Sort the members: first static members by instance id, then the others by member id."""
     return sorted(members, key=lambda member: (member.instance_id is None, member.instance_id or member.member_id))
 
 

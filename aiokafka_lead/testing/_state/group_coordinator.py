@@ -72,7 +72,7 @@ def move_to_classic(old: ConsumerGroup, new: Group, cluster: ClusterState) -> No
 
 
 class ClassicApi(Protocol):
-    """Operations of members of the classic protocol, in a group of either kind."""
+    """The operations of members that use the classic protocol, in a group of either kind."""
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None: ...
     def sync(
@@ -90,7 +90,7 @@ class ClassicApi(Protocol):
 
 
 class GroupCoordinator:
-    """Groups by id.
+    """Holds the groups of a cluster by id.
 
     A group is created with its first member or offset, and exists while it has members or offsets. Invariant: no id is
     in two of ``groups``, ``consumers`` and ``shares``.

@@ -73,7 +73,7 @@ class PartitionLog:
     def append(
         self, records: memoryview, header: BatchHeader, leader_epoch: int, append_time_ms: int | None
     ) -> StoredBatch:
-        """Append a validated batch."""
+        """Append a validated batch. Return it as stored, with its offsets."""
         batch = store(records, header, self.end_offset, leader_epoch, append_time_ms)
         if header.producer_id >= 0:
             self.producers.appended(

@@ -23,7 +23,7 @@ NOT_COMMITTED = Committed(-1, -1, "")
 
 
 class _OpenOffsets:
-    """Offsets that a producer has added to its open transaction."""
+    """The offsets that a producer has added to its open transaction."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch

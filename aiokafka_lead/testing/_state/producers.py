@@ -75,7 +75,7 @@ class ProducerEntry:
 
 
 class ProducerStates:
-    """The producers of a partition, by id."""
+    """Checks the batches of idempotent and transactional producers, by the state of each in one partition."""
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}

@@ -216,7 +216,10 @@ class ShareState:
 
 
 class ShareStates:
-    """States by group, topic and partition. A partition is added on its first assignment to a member of the group."""
+    """The states of share partitions by group and partition.
+
+    A partition is added on its first assignment to a member of the group.
+    """
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Slot, ShareState]] = {}

@@ -135,7 +135,9 @@ class ShareMember:
 
 
 class ShareGroup:
-    """Members and the target assignment. The state of a partition is kept from its first assignment on.
+    """The members and the target assignment of a share group.
+
+    The state of a partition is kept from its first assignment on.
 
     The first heartbeat of a member already gets partitions. A real coordinator responds to it without partitions,
     because the share coordinator must initialize their state first. Here, this takes no time.

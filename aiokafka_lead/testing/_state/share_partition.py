@@ -56,6 +56,10 @@ class Acquisition:
         self._throttled_from = max(_CAREFUL_FROM, -(-self._limit // 2))
 
     def run(self, max_records: int) -> list[Acquired]:
+        """Acquire up to ``max_records`` records, first among those that were delivered before. Return their offsets.
+
+        Returns fewer if a record has often failed, so that it is delivered without many others.
+        """
         shares = self._shares
         first = self._read[0].base_offset
         wanted, last = self._bounds(max_records)
@@ -123,6 +127,7 @@ class Acquisition:
         return [Acquired(batch.first, batch.last, whole.count)]
 
     def _each(self, batch: InFlightBatch, first: int, last: int, wanted: int) -> list[Acquired]:
+        """Acquire the available records of a batch one by one, at most ``wanted`` if the acquisition is exact."""
         acquired: list[Acquired] = []
         careful = self._limit > _CAREFUL_FROM
         at_most = len(batch)

@@ -148,9 +148,9 @@ class RoundRobinAssignor:
 
 
 def _takers(wants: Sequence[bool]) -> list[int]:
-    """For each index whose turn it may be, return the index of the member that takes the next partition.
+    """Return, for each member's index, which member takes the next partition when it is that member's turn.
 
-    This is the first member from that index on, in a circle, that wants the topic. At least one member must want it.
+    It is the first member, from that index on and around, that wants the topic. At least one member must want it.
     """
     takers = [0] * len(wants)
     following = wants.index(True)

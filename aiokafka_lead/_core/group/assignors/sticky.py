@@ -117,8 +117,8 @@ def decode_cooperative(user_data: bytes | None) -> int:
 def balanced(members: Sequence[MemberSubscription], topics: TopicPartitions, claims: Claims) -> Assignment:
     """Return an assignment that is as even as possible, then has few moves, and then respects racks (KIP-881).
 
-    Partitions are moved for the sake of racks only if this increases the number of partitions that are near their
-    member. Rebalances therefore come to an end.
+    Because of racks, partitions are moved only if this increases the number of partitions that are near their member.
+    Repeated rebalances therefore reach a stable assignment.
     """
     sticky = Balance(members, topics, claims, NO_RACKS)
     assignment = sticky.assignment()

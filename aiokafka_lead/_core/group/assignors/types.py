@@ -86,9 +86,10 @@ naming.show_in("aiokafka_lead", TopicPartitions)
 class GroupAssignor(Protocol):
     """The interface of an assignor, which assigns a classic group's partitions to its members.
 
-    ``partition_assignment_strategy`` accepts objects with these members, besides the built-in names. The assignor runs
-    in the client that leads the group. All members of a group must share at least one name, and should use the same
-    assignor under this name. For example, this assignor suits a group whose members all subscribe to the same topics::
+    ``partition_assignment_strategy`` accepts objects with these members, and the names of built-in assignors. The
+    assignor runs in the client that leads the group. All members of a group must share at least one name, and should
+    use the same assignor under this name. For example, this assignor suits a group whose members all subscribe to the
+    same topics::
 
         class FirstMemberTakesAll:
             name = "first-takes-all"
@@ -107,7 +108,7 @@ class GroupAssignor(Protocol):
 
     @property
     def name(self) -> str:
-        """Name under which members tell the coordinator that they support this assignor, such as "range"."""
+        """Name of the assignor in JoinGroup requests, such as "range"."""
         ...
 
     @property

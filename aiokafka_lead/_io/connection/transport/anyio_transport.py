@@ -73,7 +73,7 @@ class AnyioTransport:
 
     @staticmethod
     async def drop(connected: SocketStream) -> None:
-        """Close the result of `connect`."""
+        """Close a socket that `connect` returned and that is not needed."""
         with anyio.CancelScope(shield=True):
             await anyio.aclose_forcefully(connected)
 
@@ -178,7 +178,7 @@ class AnyioTransport:
 
 
 def _direct_socket(stream: ByteStream) -> socket.socket | None:
-    """Return the operating system's socket if bytes can be sent on it directly, which is so without TLS."""
+    """Return the operating system's socket, or None if bytes cannot be sent on it directly, for example with TLS."""
     if isinstance(stream, TLSStream):
         return None
     raw = stream.extra(SocketAttribute.raw_socket, None)

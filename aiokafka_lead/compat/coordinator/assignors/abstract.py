@@ -1,4 +1,4 @@
-"""`AbstractPartitionAssignor`, the base class of an application's own assignors, and the base class of Kafka's."""
+"""Base classes of assignors: `AbstractPartitionAssignor` for applications, and another for Kafka's assignors."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Terms:
 
 - A *run* is one attempt at a micro-batch or write. It begins on the driver, when Spark pickles the writer for the
   tasks, and ends on the driver, when Spark requests the commit.
-- Each task attempt writes in a transaction of its own. Task 0 uses the *main* transactional id ``<prefix>-0-0``.
+- Each task attempt writes in a separate transaction. Task 0 uses the *main* transactional id ``<prefix>-0-0``.
   Attempt ``a`` of any other task ``k`` uses ``<prefix>-<k>-<a>``.
 - The *ledger* is the committed offset of the consumer group ``<prefix>`` for partition 0 of the ledger topic. Its
   metadata contains the name of the run, the query and micro-batch that were decided last, and the transactions of this

@@ -181,8 +181,9 @@ async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction], 
 def why_not(opened: OpenTransaction, found: TransactionDescription, now_ms: float, since_began_ms: float) -> str:
     """Return the reason why a transaction cannot be committed, or ``""`` if it can.
 
-    Brokers report the start of a transaction by their clocks, which may differ from this machine's clock. A transaction
-    is never older than its run.
+    ``now_ms`` is this machine's time in milliseconds since 1970, and ``since_began_ms`` is the age of the run. The
+    broker's clock, which dates the start of the transaction, may differ from this machine's clock. The age of the
+    transaction is therefore limited to the age of the run, because no transaction is older than its run.
     """
     if (found.producer_id, found.producer_epoch) != (opened.producer_id, opened.epoch):
         return "was taken over by another attempt or run, or exceeded its timeout (kafka.transaction.timeout.ms)"

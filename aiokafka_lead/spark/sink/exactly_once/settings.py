@@ -40,7 +40,7 @@ LONGEST_PREFIX = 200
 
 @dataclass(frozen=True)
 class ExactlyOnce:
-    """Settings of an exactly-once sink, and configurations of its clients."""
+    """The settings of an exactly-once sink, and the configurations of its clients."""
 
     options: Mapping[str, str] = field(repr=False)
     """Options from Spark."""
@@ -202,7 +202,7 @@ FORMAT = 1
 
 
 class Entry(NamedTuple):
-    """Content of the ledger."""
+    """Content of the ledger: the current run, and its last decision to commit transactions."""
 
     run: str
     """Name of the run that wrote the entry. Earlier runs are fenced."""

@@ -61,7 +61,7 @@ class Run(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Result of a task attempt."""
+    """Result of a task attempt, sent to the driver: the rows written and their open transaction."""
 
     run: str
     began_s: float
@@ -96,9 +96,10 @@ def write_share(
     *,
     streaming: bool,
 ) -> Share:
-    """Write the rows of a task in a transaction, and leave it open.
+    """Write the rows of a task in a transaction, and leave it open. Called in the task.
 
-    Raises `WriteError`, `ExactlyOnceError` or a KafkaError.
+    Writes no rows if ``run`` says that the ledger already has a decision for the micro-batch. Raises `WriteError`,
+    `ExactlyOnceError` or a KafkaError.
     """
     freeze_imports()
     context = TaskContext.get()

@@ -134,7 +134,7 @@ async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDe
 
 
 class _Attended(Protocol):
-    """A consumer or share consumer, or a relay."""
+    """The required methods of a client that `attended` runs: a consumer, a share consumer or a relay."""
 
     @property
     def client_id(self) -> str: ...

@@ -45,7 +45,7 @@ class Received:
         return self.numbers.popleft()
 
     def close(self) -> None:
-        """Release the sockets."""
+        """Release the sockets that wake the task."""
         self._news.close()
         self._bell.close()
 

@@ -142,7 +142,7 @@ def _kind(error: Exception) -> str:
 
 
 class _Relaying:
-    """An outbox that the app publishes."""
+    """An outbox that the app publishes while it runs."""
 
     def __init__(self, make: Callable[[Client], Relay]) -> None:
         self.dependency = Dependency(make)

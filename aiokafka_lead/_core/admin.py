@@ -62,7 +62,7 @@ BY_ANYONE = RetryRule(codes=frozenset(), brief=frozenset({UNKNOWN_TOPIC_OR_PARTI
 
 
 def failure(code: int, what: str, message: str | None = None) -> KafkaError:
-    """Return the error for the error code of one item."""
+    """Return the error for the error code of one item. Its message begins with ``what``, which names the item."""
     kind = error_for_code(code)
     return kind(f"{what}: {shown(message or '') or kind().message}")
 

@@ -58,7 +58,7 @@ def evades(error: KafkaError) -> bool:
 
 
 class Inquiry:
-    """A question that any broker can answer. It is kept until an answer has proved right.
+    """Chooses which broker to ask a question that any broker can answer, until an answer has proved right.
 
     The least loaded broker is asked first. After repeated failures (see `Trust`), each broker is asked once before any
     broker is asked a second time.
@@ -85,7 +85,7 @@ class Inquiry:
         return self._refused(node_id, error, asked_at, now)
 
     def settled(self) -> None:
-        """Record that the answer was right."""
+        """Record that the last answer has proved right. Earlier failures no longer count."""
         if self.said:
             self._trust.confirmed()
             self._asked.clear()
@@ -96,7 +96,7 @@ class Inquiry:
         return self._trust.refused_since if self._trust.in_doubt(now, self._patience_s) else None
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
-        """Return the brokers that should be asked last."""
+        """Return the brokers that should be asked last, because they did not help before."""
         return () if self.doubted_since(now) is None else self._asked_before(nodes)
 
     def _asked_before(self, nodes: Collection[int]) -> set[int]:

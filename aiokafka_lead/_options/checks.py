@@ -41,7 +41,7 @@ class Checked(Frozen):
         self._check()
 
     def _check(self) -> None:
-        """Check combinations of options."""
+        """Check combinations of options. Subclasses override this. It is called when each option has been checked."""
 
 
 class Secret(str):

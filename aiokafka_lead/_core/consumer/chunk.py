@@ -57,12 +57,12 @@ class Chunk:
         return self.ready - self.handed_out()
 
     def deserialized(self, at: int, record: Record) -> None:
-        """Replace the first record that is not ready by its deserialized form. ``index`` is its index."""
+        """Replace the record at index ``at``, the first that is not ready, by its deserialized form."""
         self.records[at] = record
         self.ready = max(self.ready, at + 1)
 
     def drop(self, record: Record) -> None:
-        """Skip this record if it is still the next to be handed out."""
+        """Remove this record if it is the next to be handed out. Otherwise, do nothing."""
         at = self.handed_out()
         if at < len(self.records) and self.records[at] is record:
             del self.records[at]
@@ -81,7 +81,7 @@ class Chunk:
         return Position(self.records[-left].offset, self.leader_epoch)
 
     def ahead(self) -> list[Record]:
-        """Return the remaining records without handing them out."""
+        """Return the records that have not been handed out, without handing them out."""
         return self.records[self.handed_out() :]
 
     def take(self, limit: int | None) -> list[Record]:

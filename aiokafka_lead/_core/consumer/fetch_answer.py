@@ -129,7 +129,7 @@ class AnswerOptions(NamedTuple):
 
 
 class FetchOutcome:
-    """The result of reading a response: the actions that the caller has to take."""
+    """The result of reading a response: errors, hints and other actions for the caller to take."""
 
     __slots__ = ("doubt", "hints", "missing", "refresh")
 
@@ -327,7 +327,7 @@ class AnswerReader:
         snapshot: ClusterSnapshot,
         now: float,
     ) -> None:
-        """Handle records of which all are before the requested offset.
+        """Handle a response whose records are all before the requested offset.
 
         The offsets in the log may be corrupt, because no checksum covers them. If the leader keeps sending such
         records, reading cannot continue.
@@ -356,7 +356,10 @@ class AnswerReader:
             self._prefetch.fail(state, error)
 
     def too_large(self, state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot, why: str) -> None:
-        """Handle a partition whose next data is too large to be read."""
+        """Stop reading a partition whose next batch is too large. Reads raise `FrameTooLargeError`.
+
+        ``why`` is the part of the message that says what is too large.
+        """
         if state.state is FetchState.FETCHING and not self._is_stale(state, asked, snapshot) and self._believe(state):
             what = f"{state.tp} cannot be read at offset {state.fetch_offset}"
             error = FrameTooLargeError(f"{what}: {why}; increase receive_max_bytes, or seek past the batch to continue")
@@ -399,7 +402,10 @@ class AnswerReader:
             state.validate_later()
 
     def _truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """Handle a log that has lost records below the position."""
+        """Handle a log that no longer contains the records just before the position.
+
+        ``end_offset`` is the offset at which the leader's log diverges, and ``epoch`` is the epoch that ends there.
+        """
         self._counters.truncations += 1
         tp, offset = state.tp, state.fetch_offset
         if self._positions.policy_of(state, self._options.reset_policy) is None:

@@ -96,7 +96,7 @@ class _Node:
 
     @property
     def asked_bytes(self) -> int:
-        """Return the maximum size in bytes of the pending responses."""
+        """Return the maximum total size in bytes of the responses that are pending from this broker."""
         return sum(planned.max_bytes for planned in (self.main, self.beside) if planned is not None)
 
 
@@ -198,7 +198,7 @@ class FetchPlanner:
         return None if node is None or node.main is None else node.main.sent_at
 
     def ask_anew(self) -> None:
-        """Include every partition in the next request, even if the session already has it."""
+        """Include every partition in the next requests, even if the brokers' sessions already have it."""
         for node in self._nodes.values():
             node.changed.update(dict.fromkeys(node.members))
 
@@ -213,7 +213,7 @@ class FetchPlanner:
             self.lookups[state] = None
 
     def _is_held(self, state: PartitionState) -> bool:
-        """Return True if a partition with a position must not be fetched at present."""
+        """Return True if a partition must not be fetched now: it is paused, or enough of its data is buffered."""
         if state.state is not FetchState.FETCHING:
             return False
         if state.still:
@@ -363,13 +363,16 @@ class FetchPlanner:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, planned: PlannedFetch) -> FetchSession | None:
-        """Record a response. Return the session that must process it, or None."""
+        """Record the response to a request. Return the session that must process it.
+
+        Returns None for a request beside the session.
+        """
         node = self._take(planned)
         node.suspects.cleared(planned.asked)
         return None if planned.request.sessionless else node.session
 
     def failed(self, planned: PlannedFetch) -> list[PartitionState]:
-        """Record that a request failed. Return its partitions."""
+        """Record that a request failed. Return its partitions that are still assigned."""
         node = self._take(planned)
         if not planned.request.sessionless:
             node.session.failed()
@@ -388,7 +391,7 @@ class FetchPlanner:
         return None if culprit is None else self._positions.get(culprit)
 
     def recall(self, node_id: int) -> None:
-        """Withdraw the session's pending request, so that another request can be planned."""
+        """Forget the session's pending request to this broker, so that another request can be planned."""
         planned = self._nodes[node_id].main
         if planned is not None:
             self._take(planned)

@@ -52,7 +52,10 @@ def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) 
 
 
 def version_to_send(version: int, by_topic_id: bool) -> int:
-    """Return the Fetch version to use, at most ``version``. Topics can be identified by name only in older versions."""
+    """Return the Fetch version to use: ``version``, or the last version with topic names.
+
+    ``by_topic_id`` is True if every topic of the request has a known id.
+    """
     return version if by_topic_id else min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
 

@@ -80,7 +80,7 @@ class ReadPartition(Protocol):
 
 
 class FetchedData:
-    """The batches of one partition from one response, in offset order."""
+    """Decodes the batches of one partition from one response, in offset order."""
 
     __slots__ = (
         "_aborted",
@@ -134,7 +134,7 @@ class FetchedData:
         self.restart()
 
     def restart(self) -> None:
-        """Read the batches again, from the partition's current position on."""
+        """Read the batches again, from the partition's current position on. Decoded records are dropped."""
         self._tail = None
         self._ahead.clear()
         self._hidden = None
@@ -323,7 +323,7 @@ class FetchedData:
         return None
 
     def _put_back(self, drawn: Sequence[BatchView | Unreadable]) -> None:
-        """Put drawn batches back in front of the others."""
+        """Put batches that `_draw` has returned back in front of the others."""
         self._ahead.extendleft(reversed(drawn))
         self._hidden = None  # it may come after the batches that were put back
 

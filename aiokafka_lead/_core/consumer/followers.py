@@ -68,7 +68,7 @@ class Followers:
         return failed or now >= since + CONNECTS_WITHIN_S
 
     def connected(self, node_id: int) -> None:
-        """Record that the follower is connected."""
+        """Record that the follower is connected, so it is not abandoned for a slow connection."""
         if self._connecting:
             self._connecting.pop(node_id, None)
 
@@ -122,7 +122,10 @@ class Followers:
         return False
 
     def hides_rack(self, leader_id: int, now: float) -> bool:
-        """Return True if fetches from this leader should omit the rack."""
+        """Return True if fetches from this leader should omit the rack.
+
+        That is the case while the leader keeps naming a follower that was abandoned.
+        """
         ignored = self._ignored.get(leader_id)
         if not ignored:
             return False

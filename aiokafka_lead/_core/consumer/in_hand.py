@@ -68,7 +68,7 @@ class InHand:
             self._covered = None
 
     def release(self) -> None:
-        """Mark all records in hand as done."""
+        """Mark all records in hand as done, for example because the application reads again."""
         self._many.clear()
         self._abandoned.clear()
         self._lost.clear()
@@ -140,7 +140,7 @@ class InHand:
 
     @property
     def anything(self) -> bool:
-        """True if `release` would have an effect."""
+        """True if any record is in hand or lost, so that `release` has an effect."""
         return bool(self._many or self._one_by_one is not None or self._lost)
 
     # --- transactions ------------------------------------------------------------------------------------------------

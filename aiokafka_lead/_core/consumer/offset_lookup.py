@@ -57,7 +57,7 @@ class LookupAnswer(Generic[T]):
         self.failed: dict[TopicPartition, KafkaError] = {}
 
     def fail(self, tp: TopicPartition, code: int) -> None:
-        """Set the error of one partition."""
+        """Store the error of one partition, given its error code."""
         kind = error_for_code(code)
         self.failed[tp] = kind(f"{tp}: {kind.__doc__}")
 

@@ -226,7 +226,7 @@ class PartitionState:
         return self._position
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """Set the position to this offset, because all records before it have been handed out."""
+        """Set the position to this offset. All records before it have been handed out."""
         self._position = Position(offset, leader_epoch)
 
     def move(self, offset: int, leader_epoch: int = -1) -> None:
@@ -333,7 +333,7 @@ class PartitionState:
         self.received(offset, leader_epoch)
 
     def touch(self) -> None:
-        """Ask the planner to examine this partition again."""
+        """Let the planner examine this partition again in its next run."""
         self._touch(self)
 
     def validate(self) -> None:

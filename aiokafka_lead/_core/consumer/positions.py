@@ -17,7 +17,7 @@ def _nothing() -> None:
 
 
 class Positions:
-    """The partitions that a consumer reads, and the state of each.
+    """Holds a consumer's assignment, with the state of each partition.
 
     `assign` is the only method that adds or removes partitions. Only the owner of the assignment calls it:
     `Consumer.assign`, a subscription without a group, or the task of the group.
@@ -68,7 +68,7 @@ class Positions:
         return self._states.get(tp)
 
     def owns(self, state: PartitionState) -> bool:
-        """Return True if this is the current state of an assigned partition."""
+        """Return True if this is the current state of its partition, and not from an earlier assignment."""
         return self._states.get(state.tp) is state
 
     def require(self, tp: TopicPartition) -> PartitionState:

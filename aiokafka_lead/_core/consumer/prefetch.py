@@ -134,7 +134,7 @@ class Prefetch:
             self._queue.remove(state)
 
     def resume(self, state: PartitionState, by: Pauser = Pauser.APPLICATION) -> None:
-        """Undo `pause`."""
+        """Undo `pause` by the same party, and queue the partition if it has data or an error."""
         if by in state.paused_by:
             state.resume(by)
             if state.fetched or state.error is not None:
@@ -263,12 +263,15 @@ class Prefetch:
         return None
 
     def raise_report(self) -> None:
-        """Raise an error that was passed to `report`, if there is one."""
+        """Raise the oldest error that was passed to `report`, if there is one. Each is raised once."""
         if self._reports:
             raise self._reports.pop(next(iter(self._reports)))
 
     def _turn(self, wanted: Container[TopicPartition] | None) -> PartitionState | None:
-        """Return the partition whose turn it is, and move it to the front of the queue."""
+        """Return the partition whose turn it is, and move it to the front of the queue.
+
+        With ``wanted``, this is the first of these partitions in the queue. Returns None if there is none.
+        """
         queue = self._queue
         if wanted is not None:
             for index, state in enumerate(queue):

@@ -67,7 +67,7 @@ class ConsumerCounters(LeaderMoveCounters):
         self.topic_bytes[topic] = self.topic_bytes.get(topic, 0) + size
 
     def count_error(self, code: int) -> None:
-        """Count the error of one partition in a response."""
+        """Count the error code of one partition in a Fetch response."""
         self.fetch_errors[code] = self.fetch_errors.get(code, 0) + 1
 
 
@@ -153,12 +153,15 @@ class Reading:
         self.in_hand.give_back(state.tp for state in states)
 
     def reset(self, state: PartitionState, policy: ResetPolicy) -> None:
-        """Look up the position again, according to this policy."""
+        """Drop the partition's fetched records, and look up its position again with this policy."""
         self.prefetch.drop(state)
         state.reset(policy)
 
     def end_of(self, state: PartitionState) -> int | None:
-        """Return the offset up to which this consumer may read, as of the last fetch."""
+        """Return the offset up to which this consumer may read, as of the last fetch.
+
+        This is the last stable offset with read_committed, otherwise the high watermark.
+        """
         return state.last_stable_offset if self.read_committed else state.high_watermark
 
     def counted(self) -> dict[str, Any]:

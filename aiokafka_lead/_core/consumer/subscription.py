@@ -52,7 +52,10 @@ def for_brokers(pattern: re.Pattern[str]) -> str | None:
 
 
 class Subscription:
-    """The current choice. `assign`, `subscribe` and `match` each replace the previous choice."""
+    """Tracks which topics or partitions the application has chosen.
+
+    `assign`, `subscribe` and `match` each replace the previous choice.
+    """
 
     def __init__(self, *, exclude_internal_topics: bool, patience_s: float) -> None:
         self.kind = SubscriptionKind.NONE

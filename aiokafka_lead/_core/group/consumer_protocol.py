@@ -106,7 +106,7 @@ class HeartbeatFields:
         self._sent_owned = False
 
     def forget(self) -> None:
-        """Include all fields in the next heartbeat."""
+        """Include all fields in the next heartbeat, because the last one may have been lost."""
         self._subscribed = None
         self._sent_owned = False
 
@@ -223,7 +223,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def stable(self) -> bool:
-        """True if the member owns its target and has reported that to the coordinator."""
+        """True if the member owns all partitions of its target and has reported this to the coordinator."""
         return (
             self._phase is Phase.JOINED
             and self._step is None

@@ -166,7 +166,7 @@ def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
 
 
 def leaves(request: Request[Any]) -> bool:
-    """Return True if a request of a member, of any kind of group, tells the coordinator that the member leaves."""
+    """Return True for a request by which a member of any kind of group leaves."""
     return isinstance(request, LeaveGroupRequest) or getattr(request, "member_epoch", 0) < 0
 
 
@@ -215,18 +215,25 @@ class HeartbeatSchedule:
         self.due_at = now
 
     def sent(self, now: float) -> None:
-        """Record that a heartbeat with all changes has been sent."""
+        """Record the time at which a heartbeat was sent. It contains all changes, so it also ends a `hurry`."""
         self._sent_at = now
         self._hurried = False
 
     def joined(self, epoch: int) -> None:
-        """Record that the coordinator has accepted the first heartbeat, or new topics."""
+        """Send the next heartbeats early, because the coordinator has accepted a new member or new topics.
+
+        They stop being early when a response contains partitions or another epoch.
+        """
         self._joined_at, self._joined_at_epoch = self._sent_at, epoch
         self._probes = 0
         self.probing = True
 
     def accepted(self, interval_ms: int, epoch: int, *, has_target: bool, awaits_target: bool = False) -> None:
-        """Record an accepted heartbeat. ``awaits_target`` is True if a later response will contain partitions."""
+        """Schedule the next heartbeat after an accepted one.
+
+        ``interval_ms`` is the interval in the response. ``awaits_target`` is True if a later response will contain
+        partitions, so heartbeats are sent early.
+        """
         self.failures = 0
         if interval_ms > 0:
             self._interval_s = min(max(interval_ms / 1000, INTERVALS_S[0]), INTERVALS_S[1])
@@ -240,12 +247,12 @@ class HeartbeatSchedule:
         self.due_at = self._sent_at + (0.0 if self._hurried else interval_s)
 
     def failed(self, now: float) -> None:
-        """Record a heartbeat that was refused or not answered."""
+        """Count a heartbeat that was refused or not answered. The next one is due after a backoff."""
         self.failures += 1
         self.due_at = now + self._backoff.delay_s(self.failures)
 
     def removed(self, now: float) -> None:
-        """Record that the coordinator has removed the member, which joins again at once.
+        """Record that the coordinator has removed the member, which joins again immediately.
 
         A member that had just joined waits first, because it may be removed repeatedly.
         """
@@ -277,7 +284,10 @@ class Target:
         """Names of topics in the target and of owned topics. Kept even if they are missing in the metadata."""
 
     def aim(self, assignment: Iterable[_TopicPartitions], owned: Iterable[UUID]) -> None:
-        """Replace the target. ``owned`` are the ids of the topics of owned partitions."""
+        """Replace the target by the assignment in a response.
+
+        ``owned`` contains the topic ids of owned partitions, whose names are needed as well.
+        """
         self.known = True
         self._partitions = {entry.topic_id: frozenset(entry.partitions) for entry in assignment}
         self._learn_names(owned)
@@ -299,7 +309,7 @@ class Target:
 
     @property
     def empty(self) -> bool:
-        """True if the target contains no partitions or is unknown."""
+        """True if the target is unknown or contains no partitions."""
         return not any(self._partitions.values())
 
     @property

@@ -120,7 +120,10 @@ class RebootstrapPolicy:
             self._not_before = -math.inf
 
     def times_out_at(self) -> float:
-        """Return the time at which the trigger of KIP-1102 expires, or infinity if there was no attempt."""
+        """Return the time at which the trigger of KIP-1102 expires.
+
+        Returns infinity with the strategy "none", or if there was no attempt since the last response.
+        """
         if not self.enabled or self._trying_since is None:
             return math.inf
         return max(self._trying_since + self._trigger_s, self._not_before)
@@ -140,7 +143,7 @@ class RebootstrapPolicy:
         return None
 
     def rebootstrapped(self, now: float) -> None:
-        """Record the return to the bootstrap servers."""
+        """Record the return to the bootstrap servers, and set the earliest time of the next one."""
         self._cycles += 1
         self._not_before = now + self._backoff.delay_s(self._cycles)
         self._trying_since = None
@@ -160,7 +163,7 @@ class RebootstrapPolicy:
         return True
 
     def led_right(self, endpoint: Endpoint) -> None:
-        """Record that an address leads to the right broker."""
+        """Record that an address leads to the right broker, so `misled` may cause another bootstrap."""
         self._misled.discard(endpoint)
 
     def stranger(

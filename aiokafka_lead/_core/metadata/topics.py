@@ -105,7 +105,7 @@ class TopicsInUse:
         return gone
 
     def use(self, name: str) -> None:
-        """Keep this topic until it has been unused for the idle time."""
+        """Note that a producer sends to this topic. It is kept until it has been unused for the idle time."""
         self._used.add(name)
 
     def expire(self, now: float) -> list[str]:
@@ -149,7 +149,7 @@ class TopicsInUse:
         return lookup.waiters
 
     def found(self, name: str) -> None:
-        """Record that the topic is now known."""
+        """Record that the topic is now known, which ends its look-up."""
         self._lookups.pop(name, None)
 
     def missed(self, name: str, node_id: int, now: float) -> bool:
@@ -185,7 +185,7 @@ class TopicsInUse:
         return found
 
     def due(self, now: float) -> list[str]:
-        """Return the unknown topics to look up now."""
+        """Return the unknown topics whose look-up is due now."""
         return [name for name, lookup in self._lookups.items() if lookup.retry_at <= now]
 
     def next_due(self) -> float:

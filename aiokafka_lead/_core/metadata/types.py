@@ -340,7 +340,7 @@ class Listeners:
         self._listeners.append(_Listener(call, self._latest))
 
     def remove(self, call: MetadataListener) -> None:
-        """Undo `add`."""
+        """Undo one call of `add` with this listener."""
         self._listeners.remove(next(listener for listener in self._listeners if listener.call == call))
 
     def notify(self, snapshot: ClusterSnapshot, moved: Collection[tuple[str, int]] | None) -> None:

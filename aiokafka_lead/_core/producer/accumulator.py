@@ -135,7 +135,7 @@ class Accumulator:
     # --- accepting records --------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> TopicBuffer | None:
-        """Return the buffer of a topic, or None if the topic is not in the metadata."""
+        """Return the buffer of a topic, creating it on first use. Return None if the topic is not in the metadata."""
         buffer = self.topics.get(name)
         if buffer is None:
             if not self.snapshot.partition_count(name):
@@ -182,7 +182,7 @@ class Accumulator:
         return self._put(topic, record, self.record_size(record), ordinal, now)
 
     def place(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
-        """Append a record whose ``send`` has already returned. Return its outcome and index.
+        """Append a record whose `send` has already returned. Return its outcome and index.
 
         If the record cannot be appended, for example because the application's partitioner raises an exception, returns
         a failed outcome for this record alone.
@@ -342,7 +342,7 @@ class Accumulator:
         return size >= topic.batch_limit or now - topic.sticky_since >= self._linger_s
 
     def next_ordinal(self) -> int:
-        """Return a number for new batches. A flush uses it to identify earlier batches."""
+        """Return the number for the next batch. A flush waits for all batches up to a number."""
         self._ordinal += 1
         return self._ordinal
 
@@ -485,7 +485,7 @@ class Accumulator:
         return True
 
     def on_producer_id(self, producer_id: int, producer_epoch: int, now: float) -> None:
-        """Apply the response to InitProducerId."""
+        """Use the producer id and epoch of an InitProducerId response, and reschedule all pending batches."""
         assert self.identity is not None
         self.identity.assign_producer_id(producer_id, producer_epoch)
         for topic in self.topics.values():

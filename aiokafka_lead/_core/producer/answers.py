@@ -73,7 +73,7 @@ class BatchAnswers:
     def all_acknowledged(
         self, batches: Sequence[ProducerBatch], node_id: int, offsets: list[tuple[int, int]], now: float
     ) -> None:
-        """Complete several batches. ``offsets`` contains the base offset and the append time of each batch."""
+        """Complete several batches of one request. ``offsets`` contains the base offset and append time of each."""
         for batch, (base_offset, log_append_time_ms) in zip(batches, offsets, strict=True):
             self.acknowledged(batch, node_id, base_offset, log_append_time_ms, now)
 
@@ -159,7 +159,10 @@ class BatchAnswers:
         self._go_on(queue, now)
 
     def fail_ready(self, node_id: int, error: KafkaError, now: float) -> None:
-        """Give up the batches that are ready for a broker to which nothing can ever be sent."""
+        """Fail the batches that are ready for a broker to which nothing can ever be sent.
+
+        That is the case after an error that retries cannot solve, such as wrong credentials.
+        """
         for queue in list(self._schedule.ready.get(node_id, ())):
             for batch in list(queue.batches):
                 if not batch.in_flight:

@@ -409,7 +409,7 @@ class Flushes:
         return ticket
 
     def end(self, ticket: FlushTicket) -> None:
-        """End a flush that is complete or was abandoned."""
+        """End a flush that is complete or that its caller has abandoned."""
         if ticket in self._tickets:
             self._tickets.remove(ticket)
 
@@ -418,7 +418,10 @@ class Flushes:
         self._pending[ordinal] = self._pending.get(ordinal, 0) + batches
 
     def finished(self, ordinal: int, latest: int) -> None:
-        """Count a batch whose outcome has become known. ``latest`` is the last ordinal that was assigned."""
+        """Count a batch whose outcome is now known. Complete the flushes that waited only for it.
+
+        ``latest`` is the last ordinal that was assigned.
+        """
         left = self._pending[ordinal] - 1
         if left:
             self._pending[ordinal] = left

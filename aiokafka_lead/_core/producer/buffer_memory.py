@@ -19,7 +19,7 @@ class MemoryClaim:
 
 
 class BufferMemory:
-    """Counts the bytes of all records that are neither acknowledged nor failed.
+    """Grants memory to records until they are acknowledged or have failed.
 
     Invariant: while a claim waits, no other request is granted. Otherwise, small records could starve a large one.
     """

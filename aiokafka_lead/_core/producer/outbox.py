@@ -50,7 +50,7 @@ def is_plain(request: ProduceRequest) -> TypeGuard[BatchesRequest]:
 
 
 class JointRequest:
-    """One producer's request, to which the requests of other producers are added."""
+    """Joins Produce requests of several producers. Created with the request of the first one."""
 
     __slots__ = ("_bytes", "_requests", "numbers")
 
@@ -65,9 +65,9 @@ class JointRequest:
         return len(self._requests)
 
     def add(self, other: JointRequest) -> bool:
-        """Add another request.
+        """Add another request. Return False if it cannot be joined.
 
-        Return False if its settings differ, it shares a partition, or the result would be too large.
+        That is the case if its settings differ, it shares a partition, or the result would be too large.
         """
         mine, theirs = self._requests[0], other._requests[0]
         if theirs.acks != mine.acks or theirs.timeout_ms != mine.timeout_ms:
@@ -159,7 +159,7 @@ class Part(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The producers that have batches in a request."""
+    """The producers that have batches in a request, and the partitions of each."""
 
     owners: list[Hashable]
     numbers: dict[WirePartition, int] | None
@@ -220,7 +220,7 @@ class Parcel:
         return Places([part.owner for part in self.parts], self._joint.numbers if self._joint is not None else None)
 
     def request(self) -> ProduceRequest:
-        """Return the request to send."""
+        """Return the Produce request to send, with the batches of all producers."""
         return self.parts[0].request if self._joint is None else self._joint.request()
 
     def done(self, response: Any, error: KafkaError | None) -> None:
@@ -262,7 +262,7 @@ class Breadth:
         """Number of stages without an increase that remain."""
 
     def sent(self, under_way: int) -> None:
-        """Record the number of requests in flight."""
+        """Note how many additional requests are in flight, now that one has been sent."""
         self._full = self._full or under_way >= self.limit
 
     def answered(self, took_s: float) -> None:
@@ -285,7 +285,7 @@ class Breadth:
 
 
 class Outbox:
-    """The waiting parcels of one broker, oldest first, and the producers with requests in flight.
+    """Queues the parcels for one broker, oldest first, and tracks the producers with requests in flight.
 
     The *owner* of a request is its producer.
     """
@@ -319,7 +319,7 @@ class Outbox:
     # --- the broker's speed -------------------------------------------------------------------------------------------
 
     def slow(self, now: float) -> bool:
-        """Return True if requests should not wait for the first connection."""
+        """Return True if the broker is slow, so requests should not wait for the first connection."""
         return self._serves_s(now) >= SLOW_S
 
     def slow_at(self) -> float:
@@ -444,7 +444,7 @@ class Outbox:
         self._under_way -= 1
 
     def forget(self, owner: Hashable) -> None:
-        """Forget a producer that has stopped."""
+        """Forget a producer that has stopped, so that it no longer affects the others."""
         self._contenders.discard(owner)
         self._latest = Places([], None)
 

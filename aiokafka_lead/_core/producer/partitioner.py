@@ -45,7 +45,7 @@ class NodeAvailability:
         self._blocked_since.pop(node_id, None)
 
     def available(self, node_id: int, now: float) -> bool:
-        """Return True if the broker may get more records."""
+        """Return True unless batches have waited for the broker for longer than the timeout."""
         since = self._blocked_since.get(node_id)
         return since is None or now - since <= self._timeout_s
 
@@ -68,7 +68,7 @@ class StickyChooser:
         self._rack = rack
 
     def choose(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
-        """Return the number of a partition of the topic. The topic must have partitions."""
+        """Choose the partition for the next records without a key. The topic must have partitions."""
         if self._adaptive:
             self._survey(topic)
         pool: Sequence[int] = self._near(topic, snapshot) or range(topic.count)
@@ -131,7 +131,10 @@ def _leader(snapshot: ClusterSnapshot, topic: TopicBuffer, partition: int) -> in
 
 
 def call_partitioner(partitioner: Partitioner, key: bytes | None, topic: TopicBuffer, snapshot: ClusterSnapshot) -> int:
-    """Call a custom partitioner, check its result, and return it."""
+    """Call the application's partitioner, and check and return its result.
+
+    Raises `ConfigTypeError` or `ConfigError` if this is not the number of a partition.
+    """
     everything: Sequence[int] = range(topic.count)
     if topic.available is None:
         topic.available = [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]

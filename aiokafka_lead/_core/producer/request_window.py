@@ -94,7 +94,7 @@ class RequestWindow:
         self._under_way += 1
 
     def lost(self) -> None:
-        """Record that a request will not be answered."""
+        """Record that a request that was sent will not be answered, because its connection was lost."""
         self._under_way -= 1
 
     def answered(self, sent_at: float, now: float) -> None:

@@ -123,7 +123,7 @@ class Schedule:
                 yield batch
 
     def evaluate(self, queue: PartitionQueue, now: float) -> None:
-        """Put the partition into the right set. Call this after any change to the partition."""
+        """Move the partition into or out of its leader's ready set. Call this after any change to the partition."""
         node_id = self.sendable_to(queue, now)
         if node_id == queue.ready_node:
             return

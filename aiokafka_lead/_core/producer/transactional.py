@@ -83,7 +83,10 @@ class TransactionalSequencing(IdempotentSequencing):
     # --- the transaction ----------------------------------------------------------------------------------------------
 
     def begin(self, number: int, producer_id: int, producer_epoch: int, v2: bool, held: bool = False) -> None:
-        """Begin the next transaction with this producer id and epoch."""
+        """Begin the next transaction with this producer id and epoch.
+
+        ``v2`` is True if it follows KIP-890. With ``held``, new partitions wait until `release` is called.
+        """
         self.assign_producer_id(producer_id, producer_epoch)
         self.transaction = number
         self.v2 = v2
@@ -128,7 +131,10 @@ class TransactionalSequencing(IdempotentSequencing):
                 self._touch_at = now + _TOUCHES_APART_S
 
     def answered(self, queue: PartitionQueue) -> list[PartitionQueue]:
-        """Handle a change in a partition's batches in flight. Return the partitions that no longer wait."""
+        """Handle a change in a partition's batches in flight.
+
+        Returns the partitions that no longer wait for the broker's request to the coordinator.
+        """
         if not self._touching or queue.in_flight > 0:
             return _NONE
         found = self._touching.get(queue.in_flight_node)

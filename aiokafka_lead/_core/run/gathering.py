@@ -74,7 +74,7 @@ class Gathering(Generic[B]):
         return min((line.due_at for line in self._lines.values() if line.slots and not line.busy), default=None)
 
     def due(self, now: float) -> Iterator[Gathered[B]]:
-        """Yield the batches that start now."""
+        """Remove and yield the batches that start now. `ended` must be called for each."""
         for partition, line in list(self._lines.items()):
             if line.slots and not line.busy and line.due_at <= now:
                 most = line.by.max_records
@@ -85,7 +85,7 @@ class Gathering(Generic[B]):
                 yield Gathered(partition, line.by, batch)
 
     def ended(self, partition: PartitionWork) -> None:
-        """Record that the batch of this partition has ended."""
+        """Record that the batch of this partition has ended, so its next batch may start."""
         line = self._lines[partition]
         line.busy = False
         if not line.slots:

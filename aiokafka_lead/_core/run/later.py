@@ -102,7 +102,7 @@ class RetryTopics:
         return self._levels.get(topic, 0)
 
     def attempts(self, record: Record) -> int:
-        """Return the number of attempts at a record before it was written to its retry topic."""
+        """Return the number of attempts at a record before it was last written to a retry topic."""
         return self._number(record, _ATTEMPTS, 0)
 
     def delays(self, record: Record) -> int:
@@ -179,7 +179,7 @@ class RetryTopics:
         return Letter(self._name(record.topic, delay), record.value, record.key, record.partition, None, headers)
 
     def follower(self, record: Record, topic: str) -> Letter:
-        """Return the record to send to this retry topic because an earlier record of the same key waits there."""
+        """Return the record to send to this retry topic, because an earlier record of its key waits there."""
         own, said = self._parted(record)
         told = {_ATTEMPTS: b"0", _DELAYS: b"0", **said, _DUE: b"0"}
         headers = [*own, *_place(record, said), *((name, told[name]) for name in RETRY_HEADERS[4:] if name in told)]
@@ -237,7 +237,11 @@ class RetryTopics:
 
 
 def _place(record: Record, said: Mapping[str, bytes]) -> tuple[Header, Header, Header, Header]:
-    """Return headers that describe the place and time of the original record, from its own headers if possible."""
+    """Return headers with the topic, partition, offset and timestamp of the original record.
+
+    ``said`` contains the headers for the record's current retry topic. They name the original record, if there are any.
+    Otherwise, ``record`` itself is the original.
+    """
     return (
         (_TOPIC, said.get(_TOPIC) or _encoded(record.topic)),
         (_PARTITION, said.get(_PARTITION) or b"%d" % record.partition),

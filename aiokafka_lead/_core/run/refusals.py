@@ -57,7 +57,7 @@ class Refusals:
         self._text = ""
 
     def concerns(self, error: BaseException) -> bool:
-        """Return True if this error is a refusal that the run may tolerate."""
+        """Return True if this error is a refusal by brokers and the run tolerates refusals."""
         return self._patience_s > 0 and isinstance(error, REFUSALS)
 
     def bear(self, error: KafkaError, now: float) -> float:

@@ -185,7 +185,7 @@ class Work:
     # --- taking records ----------------------------------------------------------------------------------------------
 
     def __contains__(self, tp: object) -> bool:
-        """Return True if the partition's records may be taken."""
+        """Return True if records of the partition may be taken now: it is open and its share has room."""
         partition = self._partitions.get(tp)  # type: ignore[call-overload]
         if partition is None:
             return True
@@ -219,7 +219,7 @@ class Work:
         return room if self.in_hand else max(1, room)
 
     def wait_for_room(self) -> None:
-        """Call ``on_room`` once a quarter of the weight in hand has been finished."""
+        """Call ``on_room`` once, as soon as a quarter of the weight in hand has been finished."""
         self._wanted_room = self.in_hand * 3 // 4
 
     def wait_for_all(self) -> bool:
@@ -382,7 +382,7 @@ class Work:
             partition.resume_at = 0  # it is too far ahead of its first unfinished record, and waits for that
 
     def passed_on(self, slot: HandlerSlot) -> None:
-        """End the handler in this slot, which keeps its record, because the record is not done."""
+        """End the handler in this slot. The slot keeps its record, because the record is not done."""
         self._settle()
         if slot.began_at >= 0:
             self._stop_clock(slot)
@@ -425,7 +425,7 @@ class Work:
         return not partition.shut and bool(partition.lanes.available() or partition.lanes.aside)
 
     def again(self, partition: PartitionWork, record: Record) -> None:
-        """Handle the record again, before other records of its lane."""
+        """Handle the record again, before other records of its lane. Do nothing if the partition is closed."""
         if not partition.closed:
             partition.lanes.aside.append(record)
             self._queue(partition)
@@ -497,7 +497,7 @@ class Work:
             yield partition, done_to
 
     def drop(self, partition: PartitionWork) -> None:
-        """Give up the unfinished records of the partition."""
+        """Give up the unfinished records of the partition, and forget the partition."""
         self.close(partition)
         self.in_hand -= partition.progress.give_up()
         if self._partitions.get(partition.state.tp) is partition:

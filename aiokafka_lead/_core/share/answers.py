@@ -88,7 +88,7 @@ def read_failure(planned: Planned, error: KafkaError, now: float) -> None:
 
 
 def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchResponse, now: float) -> ShareOutcome:
-    """Apply a ShareFetch response to the exchange and its partitions. Return what else follows from it."""
+    """Apply a ShareFetch response to the exchange and its partitions. Return its records, errors and hints."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -115,7 +115,7 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
 def read_acknowledged(
     planner: SharePlanner, planned: Planned, response: ShareAcknowledgeResponse, now: float
 ) -> ShareOutcome:
-    """Apply a ShareAcknowledge response to the exchange. Return what else follows from it."""
+    """Apply a ShareAcknowledge response to the exchange. Return its errors and hints."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -148,7 +148,7 @@ class _Reading:
         self.outcome = ShareOutcome(hints.hints)
 
     def lock(self, timeout_ms: int) -> None:
-        """Process the duration of the locks that the request took or renewed."""
+        """Note how long the locks last that the request took or renewed. 0 means that this is unknown."""
         if timeout_ms > 0:
             self._lock_s = self.outcome.lock_s = max(SHORTEST_LOCK_S, timeout_ms / 1000)
 
@@ -180,7 +180,7 @@ class _Reading:
         return False
 
     def _useless(self, kind: type[KafkaError]) -> None:
-        """Back off, because the broker did not execute the request."""
+        """Delay the next request to the broker, because it did not execute this one."""
         self._exchange.back_off(self._now, kind)
         self.outcome.doubt |= self._exchange.in_doubt(self._now)
 

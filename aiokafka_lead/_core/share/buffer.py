@@ -145,16 +145,16 @@ class Allowance:
 
     @property
     def share(self) -> int:
-        """The limit for one broker. It never exceeds ``most``."""
+        """Limit on buffered records from one broker: an equal share of the limit, at most ``most``."""
         return min(self._most, max(1, self.limit // self.brokers))
 
     def starved(self) -> None:
-        """Raise the limit, because the application is waiting and the buffer is empty."""
+        """Double the limit, because the application is waiting and the buffer is empty."""
         most = self._most * self.brokers if self._of_each_broker else self._most
         self.limit = min(most, 2 * self.limit)
 
     def waited(self, lock_left_s: float) -> None:
-        """Lower the limit if the record about to be handed out is late."""
+        """Halve the limit if the record about to be handed out is late. ``lock_left_s`` is what is left of its lock."""
         if lock_left_s < (1 - LATE) * self.lock_s:
             self.limit = max(1, self.limit // 2)
 

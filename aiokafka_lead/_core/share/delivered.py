@@ -60,7 +60,10 @@ class AtHand:
         return taken
 
     def is_quick(self) -> bool:
-        """Return True if the next record may be taken with `take_one`."""
+        """Return True if the next record may be taken with `take_one`, without a check of its lock.
+
+        `ShareBuffer.go_on` permits this for a limited time.
+        """
         if self._at >= len(self._records):
             return False
         record = self._records[self._at]
@@ -86,7 +89,7 @@ class _Handed(NamedTuple):
 
 
 class Delivered:
-    """The records in hand of one consumer.
+    """Tracks the records that one consumer has handed out and the application has not acknowledged.
 
     With ``implicit`` acknowledgement, they are accepted when the application reads again.
     """
@@ -150,12 +153,12 @@ class Delivered:
             self._given = None
 
     def settled(self, tp: TopicPartition, error: KafkaError | None) -> None:
-        """Record the outcome of a partition's acknowledgements."""
+        """Store the outcome of a partition's acknowledgements. An error replaces an earlier success."""
         if error is not None or tp not in self._outcomes:
             self._outcomes[tp] = error
 
     def outcomes(self) -> dict[TopicPartition, KafkaError | None]:
-        """Return the outcome for each partition since the last call: an error, or None for success."""
+        """Return the outcome for each partition since the last call, as an error or None for success."""
         outcomes, self._outcomes = self._outcomes, {}
         return outcomes
 

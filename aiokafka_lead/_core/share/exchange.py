@@ -118,7 +118,7 @@ class Exchange:
         return any(acquired is one for one in self._acquired)
 
     def decided(self, acquired: Acquired, now: float) -> None:
-        """List these records among those that have acknowledgements to send."""
+        """List these records among those with acknowledgements to send, because the application has decided."""
         if not acquired.dirty:
             acquired.dirty = True
             self._dirty.append(acquired)

@@ -80,7 +80,7 @@ class Jobs:
         return self._concurrency - len(self._slots) - len(self.turns) - len(self._postponed)
 
     def take(self, slot: JobSlot) -> Record | None:
-        """Put the next record into the slot. Return it, or None if there is none."""
+        """Put the next record that is still locked into the slot. Return it, or None if there is none."""
         record = None
         while self.turns and record is None:
             first = self.turns.popleft()

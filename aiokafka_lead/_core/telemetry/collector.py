@@ -67,7 +67,7 @@ class _Series:
         """Amount that was collected earlier but that no broker has accepted yet."""
 
     def read(self, measure: Measure) -> None:
-        """Update from the source's current value."""
+        """Add the change of the source's value since the last call."""
         self.level = measure.total
         # A source may take back records that it has handed out, but a sum must never decrease.
         more = max(0, measure.total - self.last_total)
@@ -81,7 +81,7 @@ class _Series:
         self.new = _Amount()
 
     def absorb(self, other: _Series) -> None:
-        """Add the counts of an ended source."""
+        """Add the counts of a source that has ended."""
         self.total += other.total
         self.new.absorb(other.new)
         self.collected.absorb(other.collected)

@@ -137,7 +137,7 @@ class SharedConnections:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return no attributes, because brokers identify the client by its id."""
+        """Return no attributes, because brokers know the client that pushes by its client instance id."""
         return ()
 
     def measures(self) -> Iterator[Measure]:

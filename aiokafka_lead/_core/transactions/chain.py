@@ -69,7 +69,7 @@ class Chained:
         return self.stage in (Stage.STORED, Stage.COMMITTING)
 
     def take(self, event: Event) -> None:
-        """Move to the stage to which this event leads."""
+        """Move to the stage that follows this event."""
         self.stage = TRANSITIONS.after(self.stage, event)
 
 
@@ -98,7 +98,10 @@ class Chain(Generic[T]):
         self._in_flight.append(chained)
 
     def next(self) -> T | None:
-        """Return the transaction to commit now and mark it as COMMITTING, or return None."""
+        """Return the oldest transaction if it is ready to be committed, and mark it as COMMITTING.
+
+        Otherwise, returns None.
+        """
         if not self._in_flight or self._in_flight[0].stage is not Stage.STORED:
             return None
         self._in_flight[0].take(Event.COMMIT)

@@ -256,7 +256,7 @@ class Errand:
         self.call = Call.ASK if self.in_doubt and not self.v2 else Call.ABORT
 
     def _go_on(self, error: KafkaError) -> None:
-        """Continue with a new epoch, because there is no transaction to end."""
+        """Request a new epoch next, because there is no transaction to end."""
         self._not_committed(error)
         self.call = Call.RENEW
 

@@ -212,7 +212,7 @@ class TransactionState:
             raise own_copy(self.error)
 
     def begin(self, v2: bool, now: float) -> None:
-        """Begin a transaction."""
+        """Begin a transaction. ``v2`` is True if it follows KIP-890."""
         self._take(Event.BEGIN)
         self.number += 1
         self.v2 = v2

@@ -75,7 +75,7 @@ class TopicPartitions:
         return cls(counts, racks)
 
     def partition_racks(self, topic: str, partition: int) -> frozenset[str]:
-        """Return the known racks of a partition's replicas."""
+        """Return the racks of a partition's replicas, or an empty set if they are unknown."""
         racks = self.racks.get(topic, ())
         return racks[partition] if partition < len(racks) else _NO_RACKS
 
@@ -152,7 +152,11 @@ def member_order(member: MemberSubscription) -> tuple[bool, bytes]:
 
 
 def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: Iterable[str]) -> bool:
-    """Return True if a member and a replica share a rack, and some rack lacks a replica of some partition."""
+    """Return True if assigning by rack can make a difference to these topics.
+
+    That is the case if a member and a replica share a rack, and some rack lacks a replica of some partition.
+    ``members`` contains the rack of each member, or None.
+    """
     member_racks = {rack for rack in members if rack}
     if not member_racks:
         return False

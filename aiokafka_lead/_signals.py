@@ -38,7 +38,7 @@ class Received:
             self._bell.send(b"!")
 
     async def next(self) -> signal.Signals:
-        """Wait for the next signal."""
+        """Return the next signal in the order of arrival. Waits until there is one."""
         while not self.numbers:
             await anyio.wait_readable(self._news)
             self._news.recv(1024)

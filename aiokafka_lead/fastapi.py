@@ -116,7 +116,7 @@ class _Consuming:
         """Reason why its records are no longer handled. None while they are handled."""
 
     async def run(self, consumer: AnyConsumer) -> None:
-        """Handle records until the consumer is stopped."""
+        """Handle records until the consumer is stopped. An error is stored for the health routes."""
         try:
             options = dict(self._options)
             if self.exactly_once is not None:
@@ -381,7 +381,7 @@ class Kafka:
         self._dependencies.append(dependency)
         return dependency
 
-    # --- the app's life ----------------------------------------------------------------------------------------------
+    # --- starting and stopping ---------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:

@@ -75,7 +75,7 @@ class Inquiry:
         """Latest error or answer of each broker asked since the last right answer, for error messages."""
 
     def asks(self, node_id: int) -> None:
-        """Record that a request is sent to this broker."""
+        """Record that the question is being sent to this broker."""
         self._asked.add(node_id)
         self.said.setdefault(node_id, "no answer yet")
 
@@ -127,7 +127,7 @@ class CoordinatorInquiry(Inquiry):
         """True if the suspect may wrongly consider itself the coordinator. It is then the last broker to be asked."""
 
     def found(self, informant: int, node_id: int) -> None:
-        """Record the coordinator that a broker has named."""
+        """Record that the broker ``informant`` has named this coordinator."""
         self.node_id = node_id
         self.said[informant] = f"named broker {node_id}"
 

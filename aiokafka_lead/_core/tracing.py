@@ -44,18 +44,18 @@ class TracedClient(NamedTuple):
 
 
 class SendSpan(Protocol):
-    """One call of ``send`` or ``send_many``."""
+    """The span of one call of ``send`` or ``send_many``."""
 
     def carry(self, headers: Headers) -> Headers:
         """Return the record's headers with the trace context added."""
         ...
 
     def taken(self, delivery: Any) -> None:
-        """Record that the call is returning this `Delivery` or `DeliveryBatch`."""
+        """Called when the call returns this `Delivery` or `DeliveryBatch`."""
         ...
 
     def failed(self, error: BaseException) -> None:
-        """Record that the call is raising this error."""
+        """Called when the call raises this error."""
         ...
 
 
@@ -162,7 +162,7 @@ class ReadTracing(Protocol):
         ...
 
     def stopped(self) -> None:
-        """Record that the consumer will hand out no more records."""
+        """Called when the consumer will hand out no more records."""
         ...
 
 
@@ -179,7 +179,7 @@ class Tracer(Protocol):
 
 
 class Installed:
-    """The process's tracer. Clients that start later use it."""
+    """Holds the tracer of the process, which clients take when they start."""
 
     __slots__ = ("tracer",)
 

@@ -41,7 +41,7 @@ class Unsampled:
         return not self.on or (self._current() is self._context and topic in self._topics)
 
     def turn_off(self) -> None:
-        """Record that the tracer was removed."""
+        """Forget the context, because the tracer was removed. From now on, every send is covered."""
         self.on = False
         self._context = None
         self.headers = ()

@@ -84,7 +84,7 @@ class FrameReader:
         return self._scratch_view[self._end :] if self._end else self._scratch_view
 
     def received(self, count: int) -> list[Buffer]:
-        """Process the ``count`` bytes that were written to the buffer. Return the frames that are now complete."""
+        """Process ``count`` bytes, which the caller has written to the buffer. Return the frames that they complete."""
         if self._body is not None:
             return self._received_body(count)
         scratch = self._scratch_view

@@ -72,7 +72,7 @@ class InFlightLedger:
         self._advance()
 
     def skip(self) -> None:
-        """Count a request that was sent with ``next_id`` and will not be answered."""
+        """Count a request that was sent with ``next_id`` and gets no response, such as Produce with ``acks=0``."""
         self._silent += 1
         self._advance()
 

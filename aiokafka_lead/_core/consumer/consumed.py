@@ -38,7 +38,7 @@ class TransactionPart(Protocol):
         ...
 
     def ended(self, *, committed: bool) -> None:
-        """Record that the transaction has ended. Unless it is certain that it was committed, the consumer goes back."""
+        """Inform the consumer that the transaction has ended. It goes back unless the commit is certain."""
 
 
 class Consumed(Protocol):

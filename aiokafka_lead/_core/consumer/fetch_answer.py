@@ -177,7 +177,7 @@ class AnswerReader:
     def read(
         self, planned: PlannedFetch, response: FetchResponse, snapshot: ClusterSnapshot, now: float
     ) -> FetchOutcome:
-        """Process a response that has no top-level error."""
+        """Process a response without a top-level error. Return the actions that the caller has to take."""
         hints = HintReader(planned.version >= FIRST_FETCH_WITH_HINTS, response.node_endpoints)
         outcome = FetchOutcome(hints.hints)
         if planned.sent_at <= self._void_to:
@@ -379,7 +379,10 @@ class AnswerReader:
     # --- truncation --------------------------------------------------------------------------------------------------
 
     def _diverging(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """Handle a leader in whose log the last fetched epoch ends at another offset (KIP-320, KIP-595)."""
+        """Handle a leader in whose log the last fetched epoch ends at another offset (KIP-320, KIP-595).
+
+        ``end_offset`` and ``epoch`` come from the response's ``DivergingEpoch``.
+        """
         if end_offset >= state.fetch_offset:
             # No record that was read has been lost. The leader only has another epoch at this offset.
             state.received(state.fetch_offset, epoch)
@@ -387,7 +390,7 @@ class AnswerReader:
             self._truncated(state, end_offset, epoch)
 
     def epoch_ended(self, state: PartitionState, end_offset: int, epoch: int, leader_epoch: int) -> None:
-        """Handle the response to OffsetForLeaderEpoch.
+        """Handle the response to OffsetForLeaderEpoch, which confirms the position or shows that the log has diverged.
 
         ``end_offset`` and ``epoch`` are -1 if the leader does not know the epoch.
         """
@@ -475,7 +478,7 @@ class AnswerReader:
             outcome.doubt = True
 
     def _out_of_range(self, state: PartitionState, log_start: int) -> None:
-        """Handle an offset that is out of range.
+        """Handle an offset that is out of range: reset the position or, without a reset policy, stop reading.
 
         ``log_start`` is the start of the log if the response contains it, otherwise -1.
         """

@@ -132,7 +132,7 @@ class FetchPlanner:
         self.starved = False
         """True if `plan` delayed a request for lack of memory."""
 
-    # --- membership --------------------------------------------------------------------------------------------------
+    # --- assigning partitions to brokers -----------------------------------------------------------------------------
 
     def place(self, snapshot: ClusterSnapshot, now: float) -> None:
         """Assign each touched or due partition to the broker to fetch it from, or to none."""
@@ -360,7 +360,7 @@ class FetchPlanner:
             self.starved = False
             self._prefetch.evict(wanted)
 
-    # --- answers -----------------------------------------------------------------------------------------------------
+    # --- responses ---------------------------------------------------------------------------------------------------
 
     def answered(self, planned: PlannedFetch) -> FetchSession | None:
         """Record the response to a request. Return the session that must process it.

@@ -87,7 +87,7 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSession:
-    """The consumer's side of the session with one broker. At most one request is in flight."""
+    """Tracks the consumer's side of the session with one broker. At most one request is in flight."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
@@ -149,7 +149,7 @@ class FetchSession:
         return request
 
     def answered(self, error_code: int, session_id: int) -> bool:
-        """Process the session's part of a response. Return True if its partitions are usable."""
+        """Process the error code and session id of a response. Return True if its partitions are usable."""
         if error_code:
             self.resets += 1
             self._begin_anew(NO_SESSION if error_code == FETCH_SESSION_ID_NOT_FOUND else self.session_id)
@@ -167,7 +167,10 @@ class FetchSession:
         return True
 
     def failed(self) -> None:
-        """Record a missing or invalid response. It is then unknown whether the broker has received the request."""
+        """Handle a missing or invalid response: the next request is full.
+
+        It is unknown whether the broker has received the request.
+        """
         self._begin_anew(self.session_id)
 
     def _begin_anew(self, session_id: int) -> None:

@@ -88,7 +88,10 @@ class Followers:
     # --- responses of followers --------------------------------------------------------------------------------------
 
     def refused(self, node_id: int, tp: TopicPartition, now: float) -> None:
-        """Count an error or a lost connection received instead of this partition's records."""
+        """Count an error or a lost connection instead of a partition's records. Too many abandon the follower.
+
+        It is then abandoned for this partition only, for ``max_age_s``.
+        """
         key = (node_id, tp)
         trust = self._refusals.setdefault(key, Trust())
         if trust.refused(now, now, self._patience_s):
@@ -96,7 +99,7 @@ class Followers:
             self._useless[key] = _Left(now, now + self._max_age_s)
 
     def served(self, node_id: int, tp: TopicPartition) -> None:
-        """Record a response without an error. Earlier errors no longer count."""
+        """Record a response without an error. Earlier errors with this partition no longer count."""
         if node_id in self.named:
             self._unreachable.pop(node_id, None)
             self._refusals.pop((node_id, tp), None)

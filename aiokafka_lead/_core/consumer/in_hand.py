@@ -186,7 +186,7 @@ class InHand:
         return sorted(self._uncommitted)
 
     def went_back(self) -> None:
-        """Count a return to earlier records. All uncommitted records will be delivered again, here or elsewhere."""
+        """Record that the consumer went back. All uncommitted records will be delivered again, here or elsewhere."""
         self.times_back += 1
         self._uncommitted.clear()
 
@@ -227,12 +227,12 @@ class InHand:
         return found
 
     def stored(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> None:
-        """Record offsets that were committed automatically."""
+        """Remember the offsets of an automatic commit, so that `done` does not return them again."""
         for tp, offset in offsets:
             self._stored[tp] = Position(offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch)
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], states: Iterable[PartitionState]) -> None:
-        """Record a commit by the application. All records before these offsets are done."""
+        """Record a commit by the application, after which all records before these offsets are done."""
         for state in states:
             offset = offsets.get(state.tp)
             position = state.position

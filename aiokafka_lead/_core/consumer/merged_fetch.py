@@ -297,7 +297,7 @@ class MergedFetches:
             consumers.append(first)
         return first.wants[tp], others
 
-    # --- answers -----------------------------------------------------------------------------------------------------
+    # --- responses and answers ---------------------------------------------------------------------------------------
 
     def answered(self, sent: MergedRequest, response: FetchResponse, now: float) -> list[Answered]:
         """Return the answers to the asks that end now.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Pauser(IntFlag):
-    """The parties that may pause a partition."""
+    """The parties that may pause a partition. While any of them does, the partition is not read."""
 
     APPLICATION = 1
     GROUP = 2
@@ -286,7 +286,7 @@ class PartitionState:
     # --- fetching ----------------------------------------------------------------------------------------------------
 
     def received(self, offset: int, leader_epoch: int) -> None:
-        """Continue to fetch from this offset, because all earlier records have been received."""
+        """Fetch from this offset next, because all earlier records have been received."""
         self.fetch_offset = offset
         self.fetch_epoch = leader_epoch
         self._touch(self)
@@ -343,7 +343,7 @@ class PartitionState:
         self._touch(self)
 
     def validated(self, leader_epoch: int) -> None:
-        """Record that the leader of this epoch has confirmed the position."""
+        """Record that the leader of this epoch has confirmed the position, so fetching may continue."""
         self._take(FetchEvent.CONFIRM)
         self.validated_epoch = leader_epoch
         self.looked_up = False

@@ -34,7 +34,7 @@ class BatchAhead(NamedTuple):
 
 
 class Prefetch:
-    """The queue of partitions that have records to hand out, or an error to raise.
+    """Queues the partitions that have records to hand out, or an error to raise.
 
     Invariant: a partition is in the queue if and only if ``queued`` is set, and never while it is ``still``. The
     partition's position moves only as records are taken. Data that is not taken, for example because the reader was
@@ -83,7 +83,7 @@ class Prefetch:
         topic = state.tp.topic
         self._loaded[topic] = self._loaded.get(topic, 0) + records
 
-    # --- filling -----------------------------------------------------------------------------------------------------
+    # --- adding and dropping data ------------------------------------------------------------------------------------
 
     def add(self, state: PartitionState, data: FetchedData) -> None:
         """Append records to the data of a partition."""

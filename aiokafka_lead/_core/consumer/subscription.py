@@ -98,7 +98,7 @@ class Subscription:
         self.pattern = pattern
 
     def clear(self) -> None:
-        """Remove the subscription."""
+        """Remove the subscription or assignment, so that there is nothing to read."""
         self._become(SubscriptionKind.NONE)
 
     def _become(self, kind: SubscriptionKind) -> None:
@@ -110,7 +110,7 @@ class Subscription:
         self._tell_at.clear()
 
     def matched(self, snapshot: ClusterSnapshot) -> list[str]:
-        """Return the subscribed topics that exist, as far as the client knows."""
+        """Return the topics in the metadata that are subscribed to, by name or by pattern."""
         if self.kind is SubscriptionKind.TOPICS:
             return [name for name in sorted(self.topics) if name in snapshot.topics]
         if self.pattern is None:

@@ -166,7 +166,7 @@ class ClassicMember:
         request = None if self._asked is None else self._asked.request
         return isinstance(request, JoinGroupRequest) and not (request.member_id or request.group_instance_id)
 
-    # --- events ------------------------------------------------------------------------------------------------------
+    # --- calls of the application and the client ---------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
         """Join with these topics. A member requests a rebalance if the topics have changed."""
@@ -320,7 +320,7 @@ class ClassicMember:
             # Only now may other members get the partitions that were given up (KIP-429).
             self._rejoin = "partitions were given up"
 
-    # --- answers -----------------------------------------------------------------------------------------------------
+    # --- responses ---------------------------------------------------------------------------------------------------
 
     def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
         """See `GroupMember.answered`. The response to an abandoned request is ignored."""
@@ -391,7 +391,7 @@ class ClassicMember:
             self._take(Event.REBALANCE)
 
     def _ask_failed(self, error: KafkaError, now: float) -> None:
-        """Handle a JoinGroup or SyncGroup request that has failed."""
+        """Handle a failed JoinGroup or SyncGroup: repeat it, join again, or stop with the error."""
         joining = self._phase is Phase.JOINING
         if self._refused(error, now):
             # Another rebalance has begun during this one. That is no failure, and no reason to wait, unless it repeats.
@@ -404,7 +404,10 @@ class ClassicMember:
             self._fail(error, now)
 
     def _refused(self, error: KafkaError, now: float) -> bool:
-        """Handle the error if it concerns this membership. Return True if it was handled."""
+        """Handle an error that concerns this membership, such as an unknown member id.
+
+        Returns False for any other error, which the caller must handle.
+        """
         if isinstance(error, FencedInstanceIdError):
             self._member_id = ""
             self._fail(error, now)

@@ -333,7 +333,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Do nothing, because this protocol has no requests besides heartbeats."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
-        """Record that the step has been carried out. The next heartbeat acknowledges it."""
+        """Record that the caller has carried out the step. The next heartbeat reports the owned partitions."""
         if isinstance(step, Lose):
             self._owned.clear()
             self._lost = ""
@@ -406,7 +406,7 @@ class ConsumerProtocolMember(HeartbeatMember):
             )
         return now < self._unreleased_since + wait_s
 
-    # --- from phase to phase -----------------------------------------------------------------------------------------
+    # --- changes of phase --------------------------------------------------------------------------------------------
 
     def _begin_to_join(self, now: float) -> None:
         self._take(Event.JOIN)

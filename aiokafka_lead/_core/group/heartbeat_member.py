@@ -107,7 +107,7 @@ SHARING = Transitions(
 """The transitions of a member that owns no partitions."""
 
 
-# --- when heartbeats are sent ----------------------------------------------------------------------------------------
+# --- schedule of heartbeats ------------------------------------------------------------------------------------------
 
 FIRST_INTERVAL_S = 3.0
 """Interval of heartbeats in seconds until a broker has specified it. Brokers' default is 5 s."""
@@ -418,7 +418,11 @@ class HeartbeatMember(ABC):
         *,
         reconnected: bool = False,
     ) -> None:
-        """Process the response to a heartbeat, or the error if it failed."""
+        """Process the response to a heartbeat, or the error if it failed.
+
+        Ignores a request that is not the last one sent. If the connection is new (``reconnected``), the next heartbeat
+        contains all fields.
+        """
         if request is not self._sent:
             return
         self._sent = None
@@ -463,13 +467,13 @@ class HeartbeatMember(ABC):
             self._come_back = self._known = False
             self._drop_out(Event.FAIL, f"the member has failed: {error}")
 
-    # --- from phase to phase -----------------------------------------------------------------------------------------
+    # --- changes of phase --------------------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
         self._phase = self._transitions.after(self._phase, event)
 
     def _part(self, now: float) -> None:
-        """Inform the coordinator that the member leaves, if the coordinator may know it."""
+        """Begin to leave: send a last heartbeat if the coordinator may know the member, otherwise end at once."""
         if self._known:
             self._take(Event.PART)
             self._schedule.due_at = now
@@ -510,7 +514,7 @@ class HeartbeatMember(ABC):
 
     @abstractmethod
     def _fenced(self, error: KafkaError, now: float) -> None:
-        """Handle a coordinator that has removed the member, or has another epoch for it."""
+        """Handle an error by which the coordinator has removed the member or rejected its epoch."""
 
     def _may_join(self) -> bool:
         """Return True if there is a subscription to join with."""

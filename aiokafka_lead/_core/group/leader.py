@@ -51,7 +51,7 @@ class Fit:
         """Partitions that the member did not get, although it leads the group, according to the last `doubts`."""
 
     def joins(self, topics: frozenset[str], *, comes_back: bool) -> None:
-        """Record the topics of a JoinGroup request.
+        """Remember the topics of a JoinGroup request, to compare the assignment with them.
 
         ``comes_back`` is True if the member may get its former assignment.
         """

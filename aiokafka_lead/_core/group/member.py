@@ -68,7 +68,7 @@ Step = Ask | Revoke | Lose | Assign | Wait
 
 
 class Wanted(NamedTuple):
-    """The application's subscription."""
+    """The application's subscription: topics, or a pattern and the topics that match it."""
 
     topics: frozenset[str]
     """The subscribed topics. With a pattern, the topics that match it according to this client."""
@@ -155,7 +155,7 @@ class GroupMember(Protocol):
         """Process the response to an `Ask`, or the error if it failed."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
-        """Record that the step has been carried out."""
+        """Record that the caller has carried out this step, so `step` returns the next one."""
 
     def heartbeat_at(self) -> float | None:
         """Return the time at which the next heartbeat is due, or None if it depends on another event."""

@@ -105,7 +105,10 @@ class RebootstrapPolicy:
         """Time since which bootstrap servers have led only to another cluster, or None."""
 
     def attempted(self, now: float) -> None:
-        """Record an attempt to get metadata, even if no broker could be asked."""
+        """Record an attempt to get metadata, which starts the trigger of KIP-1102.
+
+        Call it even if no broker could be asked.
+        """
         if self._trying_since is None:
             self._trying_since = now
 

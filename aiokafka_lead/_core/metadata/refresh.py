@@ -309,7 +309,7 @@ class RefreshSchedule:
         self._not_before = now + max(took, self._spacing.delay_s(1))
 
     def failed(self, now: float) -> None:
-        """Record a refresh without a response. The next refresh is due after the backoff."""
+        """Record a refresh without a response. It is repeated after a backoff."""
         self.stopped()
         self._failures += 1
         self.request(STALE)

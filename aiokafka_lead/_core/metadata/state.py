@@ -42,7 +42,7 @@ class Applied(NamedTuple):
 
 
 class MetadataState:
-    """Owns the current snapshot.
+    """Merges Metadata responses and leader hints into snapshots. Owns the current snapshot.
 
     Invariant: within one topic id, a partition's leader epoch decreases only by a *rewind* (see the module `merge`).
     """
@@ -83,7 +83,7 @@ class MetadataState:
         servers = self.bootstrap_brokers
         return {node_id: server for node_id, server in servers.items() if server.endpoint not in taken}
 
-    # --- metadata answers --------------------------------------------------------------------------------------------
+    # --- Metadata responses ------------------------------------------------------------------------------------------
 
     def merge_ahead(self, answer: ClusterAnswer, now: float) -> Generator[None, None, MergedAhead]:
         """Do most of the work of `apply` in small steps, without changing the snapshot.
@@ -278,7 +278,7 @@ class MetadataState:
         self._epochs.pin(hint.topic, hint.partition, hint.leader_epoch, leader)
         return HintOutcome.ACCEPTED
 
-    # --- the snapshot ------------------------------------------------------------------------------------------------
+    # --- new snapshots -----------------------------------------------------------------------------------------------
 
     def _nodes_with(self, brokers: Mapping[int, Broker]) -> frozenset[int]:
         """Return the ids of these brokers and of brokers known only from hints."""

@@ -54,7 +54,7 @@ class _Lookup:
 
 
 class TopicsInUse:
-    """The topics that each refresh requests, and the backoff of each unknown topic.
+    """Tracks the topics that each refresh requests, and the backoff of each unknown topic.
 
     A consumer *keeps* a topic until it drops it. A producer *uses* a topic until it has sent no record to it for the
     idle time. An unknown topic has at most one look-up at a time, at growing intervals, regardless of how many calls
@@ -86,7 +86,7 @@ class TopicsInUse:
         """Return the names of all topics that are kept or used."""
         return list(self._kept.keys() | self._expires.keys() | self._used)
 
-    # --- interest ----------------------------------------------------------------------------------------------------
+    # --- topics in use -----------------------------------------------------------------------------------------------
 
     def keep(self, names: Iterable[str]) -> None:
         """Keep these topics until `drop` has been called once for each call of this method."""
@@ -126,14 +126,14 @@ class TopicsInUse:
             self._lookups[name] = _Lookup(now)
 
     def wait(self, name: str, now: float) -> object:
-        """Record that a call is waiting for this unknown topic. Return the look-up, for `leave`."""
+        """Count a call that waits for this unknown topic. Return the look-up, to be passed to `leave`."""
         self.look_up(name, now)
         lookup = self._lookups[name]
         lookup.waiters += 1
         return lookup
 
     def leave(self, name: str, waited_for: object) -> int:
-        """Record that a call has stopped waiting for a look-up. Return the number of calls that still wait for it.
+        """Count the end of such a wait. Return the number of calls that still wait for the look-up.
 
         A missing topic that no other user needs is not looked up again. If the look-up has ended, there may already be
         another one, for which other calls wait.

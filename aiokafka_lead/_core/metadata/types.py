@@ -243,7 +243,7 @@ def _frozen(mapping: Mapping[_K, _V] | None) -> MappingProxyType[_K, _V]:
 
 
 class Moved:
-    """The difference between two snapshots, for listeners to query.
+    """Finds the differences between two snapshots, for listeners to query.
 
     A topic's difference is computed once, when it is first queried, because there may be thousands of other topics and
     hundreds of listeners.

@@ -59,7 +59,7 @@ REQUEST_BATCHES = 1000
 
 
 class Accumulator:
-    """The batches of one producer. Decides how they are filled and when they are sent."""
+    """Collects the records of one producer in batches, and decides when each batch is sent."""
 
     def __init__(
         self, config: ProducerConfig, park: Park, notify: Callable[[], None], rng: Callable[[], float] = random
@@ -119,7 +119,7 @@ class Accumulator:
         self._flushes = Flushes()
 
     def start_turn(self, now: float) -> None:
-        """Start the sender's turn: process due timers, and reset the counts of accepted data."""
+        """Start a turn of the sender: process the timers that are due, and begin a new count of accepted data."""
         self.unseen_bytes = 0
         self.opened = 0
         self.turn_bytes = self._bytes_per_turn
@@ -515,7 +515,7 @@ class Accumulator:
         self._flushes.started(ordinal, batches)
 
     def finish(self, ordinal: int) -> None:
-        """Count a batch whose outcome has become known."""
+        """Count a batch that is now acknowledged or has failed, which may complete flushes."""
         self.pending -= 1
         self._flushes.finished(ordinal, self._ordinal)
 

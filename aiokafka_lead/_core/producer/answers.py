@@ -298,7 +298,7 @@ class BatchAnswers:
         self._accumulator.started(batch.ordinal, len(pieces) - 1)
         batch.outcome.divide(parts)
 
-    # --- the end of a batch -------------------------------------------------------------------------------------------
+    # --- failed batches -----------------------------------------------------------------------------------------------
 
     def expire(self, now: float) -> None:
         """Give up every batch that is older than ``delivery_timeout_ms``."""

@@ -217,7 +217,7 @@ class PartitionQueue:
 
 
 class TopicBuffer:
-    """The queues of one topic, and its current sticky partition for records without a key."""
+    """Holds the queues of one topic, and its current sticky partition for records without a key."""
 
     __slots__ = (
         "_ignore_keys",

@@ -56,7 +56,7 @@ class ProducerCounters:
         """Called for each batch with its topic, record count, seconds since its first record, and error or None."""
 
     def answered(self, node_id: int, seconds: float, throttle_time_ms: float) -> None:
-        """Count a response. ``seconds`` is the latency."""
+        """Count a response, with its latency and the throttle time that the broker has reported."""
         latencies = self.request_latency[node_id]
         latencies.add(seconds)
         self.throttle_time.add(throttle_time_ms / 1000)

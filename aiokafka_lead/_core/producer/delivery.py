@@ -350,7 +350,7 @@ class DeliveryBatch:
         return removed
 
     def first(self) -> Delivery:
-        """Return the first record. Raises IndexError if there is none."""
+        """Return the delivery of the first record. Raises IndexError if the batch is empty."""
         return _first_of(self._entries[0])
 
     def done(self) -> bool:

@@ -57,10 +57,10 @@ class Sequencing:
         return 0.0
 
     def sending(self, batch: ProducerBatch) -> None:
-        """Prepare a batch for being sent."""
+        """Give a batch its sequence number, just before it is sent."""
 
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
-        """Record that the batch is in the log."""
+        """Record that the broker has appended the batch."""
 
     def refused(self, batch: ProducerBatch) -> None:
         """Record that the batch was refused or not answered, and will be sent again."""

@@ -266,7 +266,7 @@ class Breadth:
         self._full = self._full or under_way >= self.limit
 
     def answered(self, took_s: float) -> None:
-        """Count a response, and adapt the limit at the end of a stage."""
+        """Count a response that took ``took_s`` seconds. At the end of a stage, adapt the limit."""
         self._answers += 1
         self._sum_s += took_s
         if self._answers < self.limit:
@@ -413,7 +413,7 @@ class Outbox:
         return None
 
     def left(self, parcel: Parcel, now: float, *, beside: bool) -> None:
-        """Record that the parcel has been sent. `ended` must follow."""
+        """Remove the parcel from the queue, because it is being sent. `ended` must follow."""
         self._waiting.remove(parcel)
         owners = [part.owner for part in parcel.parts]
         _take_away(self._held, owners)
@@ -431,7 +431,7 @@ class Outbox:
         self._latest = parcel.places()
 
     def ended(self, parcel: Parcel, now: float, *, beside: bool) -> None:
-        """Record that the parcel was answered or lost, or could not be sent."""
+        """Record the end of a sent parcel: it was answered or lost, or could not be sent."""
         owners = [part.owner for part in parcel.parts]
         if beside:
             self._under_way_beside -= 1

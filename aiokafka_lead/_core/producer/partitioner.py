@@ -36,12 +36,12 @@ class NodeAvailability:
         self._blocked_since: dict[int, float] = {}
 
     def blocked(self, node_id: int, now: float) -> None:
-        """Record that batches are ready for the broker but cannot be sent now."""
+        """Record that batches are ready for the broker but cannot be sent. The timeout starts unless it is running."""
         if self._timeout_s > 0:
             self._blocked_since.setdefault(node_id, now)
 
     def taking(self, node_id: int) -> None:
-        """Record that batches have been sent to the broker."""
+        """Record that batches have been sent to the broker, so it is available again."""
         self._blocked_since.pop(node_id, None)
 
     def available(self, node_id: int, now: float) -> bool:

@@ -85,7 +85,7 @@ a type check for each record would take time.
 
 
 class Serializers:
-    """The application's serializers of keys and values. A key or value that is None is not serialized."""
+    """Applies the application's serializers to keys and values. A key or value that is None is not serialized."""
 
     __slots__ = ("_key", "_value", "key_bytes", "value_bytes")
 

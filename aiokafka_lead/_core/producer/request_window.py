@@ -90,7 +90,7 @@ class RequestWindow:
         """Running mean of the seconds that the broker takes for a request before it starts the next."""
 
     def sent(self) -> None:
-        """Record a request that was sent. `answered` or `lost` must follow."""
+        """Count a request that is being sent. `answered` or `lost` must follow."""
         self._under_way += 1
 
     def lost(self) -> None:

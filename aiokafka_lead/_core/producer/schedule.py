@@ -22,7 +22,7 @@ _NO_LEADER = NO_LEADER
 
 
 class Schedule:
-    """The sets of sendable partitions, and the timers of batches.
+    """Keeps the sets of sendable partitions, and the timers of their batches.
 
     A timer ends a batch's linger time, its backoff after a failure, or its ``delivery_timeout_ms``.
     """
@@ -83,7 +83,7 @@ class Schedule:
                 self.evaluate(queue, now)
 
     def poll(self, now: float) -> None:
-        """Process due timers."""
+        """Process the timers that are due, so that their partitions may become ready."""
         lingering = self._lingering
         while lingering and lingering[0][0] <= now:
             _, queue = lingering.popleft()

@@ -108,20 +108,23 @@ class TransactionalSequencing(IdempotentSequencing):
             self.on_wanted()
 
     def added(self, queue: PartitionQueue) -> None:
-        """Record that the coordinator has added the partition to the transaction."""
+        """Record that the coordinator has added the partition to the transaction, so its batches may be sent."""
         self.wanted.pop(queue, None)
         queue.transaction = self.transaction
 
     def release(self) -> list[PartitionQueue]:
-        """Record that the coordinator has finished the previous transaction.
+        """Record that the coordinator has finished the previous transaction, which ends the wait of `begin`.
 
-        Return the partitions that no longer wait.
+        Returns the partitions that no longer wait.
         """
         self.held = False
         return self._waited()
 
     def requested(self, node_id: int, batches: Sequence[ProducerBatch], now: float) -> None:
-        """Record that these batches are being sent to a broker in one request."""
+        """Record that a request with these batches is being sent to a broker.
+
+        With KIP-890, no other partition can join the transaction through this broker until it has answered.
+        """
         self.written = True
         if not self.v2:
             return
@@ -156,7 +159,7 @@ class TransactionalSequencing(IdempotentSequencing):
         super().forget_producer_id()
         self.on_failure(ClusterIdMismatchError("the transaction began in another cluster"))
 
-    # --- sequences ----------------------------------------------------------------------------------------------------
+    # --- sequence numbers ---------------------------------------------------------------------------------------------
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
         if queue.in_flight > 0 and queue.in_flight_node != leader_id:

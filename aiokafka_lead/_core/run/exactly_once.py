@@ -94,7 +94,7 @@ class CallTransaction:
 
 
 class HandlerFailure(NamedTuple):
-    """A record whose handler has raised an exception."""
+    """A failed record: its exception, the number of attempts, and the decision about it."""
 
     record: Record
     verdict: Verdict

@@ -143,7 +143,7 @@ class Following:
     # --- assignment --------------------------------------------------------------------------------------------------
 
     def assigned(self, states: Iterable[PartitionState]) -> dict[TopicPartition, Scan]:
-        """Update the assignment. Return the new scans, whose ends must be looked up."""
+        """Update the assignment to these partitions. Return the new scans, whose ends must be looked up."""
         found: dict[TopicPartition, Scan] = {}
         families: dict[TopicPartition, _Family] = {}
         for state in states:
@@ -205,7 +205,7 @@ class Following:
             self._note(record, _Place(record.topic, record.offset))
 
     def taken(self, records: Sequence[Record]) -> None:
-        """Process records of one partition that are about to be handled. Those of a retry topic are now waiting."""
+        """Process records of one partition that are about to be handled."""
         last = records[-1]
         family = self._family_of(last)
         if family is not None and last.topic in family.taken_to:

@@ -65,7 +65,7 @@ class Letter(NamedTuple):
 
 
 class RetryTopics:
-    """The retry topics of a group.
+    """Names a group's retry topics, and reads and writes the headers of their records.
 
     Each topic that the group reads has one for each delay, with the same number of partitions.
     """

@@ -41,7 +41,7 @@ Fate = Literal["retry", "later", "dead_letter", "skip", "drop", "reject", "raise
 
 
 class Delay(NamedTuple):
-    """The delay of a retry topic."""
+    """The delay of a retry topic: the text that the application passed, and its value in milliseconds."""
 
     text: str
     """The delay as written in the topic's name."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Lanes:
-    """The records in hand of one partition, in lanes. The records of a *lane* are handled one at a time, in order.
+    """Orders the records in hand of one partition. The records of a *lane* are handled one at a time.
 
     In this base class, each record has its own lane. `next` removes a record from `line`. Most records are done before
     `next` is called again, and need no bookkeeping. `hold` moves the others to `pending`. A record that must be handled

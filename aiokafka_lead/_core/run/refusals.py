@@ -78,7 +78,7 @@ class Refusals:
         return min(left_s, self._backoff.delay_s(self._count))
 
     def passed(self, now: float) -> None:
-        """Record a success. If the last refusal was `CALM_S` ago, the refusals are past."""
+        """Record a success. If there was no refusal for `CALM_S`, forget the earlier ones and log this."""
         if self._count and now >= self._latest + CALM_S:
             lasted_s = self._latest - self._since
             self._log.warning(

@@ -101,7 +101,7 @@ class HandlerSlot:
 
 
 class Work:
-    """The records in hand of a run, over all partitions. The partitions take turns.
+    """Tracks the records in hand of a run, over all partitions. The partitions take turns.
 
     The total weight of the records in hand is at most about ``max_in_hand``. A record weighs 1, plus 1 for each
     ``max_in_hand_bytes / max_in_hand`` bytes, so that both options are respected. Each partition has a share of this

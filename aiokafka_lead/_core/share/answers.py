@@ -153,7 +153,7 @@ class _Reading:
             self._lock_s = self.outcome.lock_s = max(SHORTEST_LOCK_S, timeout_ms / 1000)
 
     def refused_as_a_whole(self, code: int, message: str | None) -> bool:
-        """Handle the error if the broker has refused the whole request. Return True if it has."""
+        """Handle an error of the whole request, if the response has one. Return True if it has."""
         exchange = self._exchange
         if not exchange.session.answered(code) or code:
             kind = error_for_code(code)
@@ -185,7 +185,7 @@ class _Reading:
         self.outcome.doubt |= self._exchange.in_doubt(self._now)
 
     def acknowledged(self, key: SharedPartition, code: int, message: str | None, leader: _CurrentLeader) -> None:
-        """Process the outcome of a partition's acknowledgements, if it had any."""
+        """Process the outcome of a partition's acknowledgements, if the request contained any."""
         sent = self._acks.pop(key, None)
         if sent is None:
             return
@@ -203,7 +203,7 @@ class _Reading:
         return self._planned.sent_at + self._lock_s, self._now + self._lock_s
 
     def fetched(self, asked: Asked, data: PartitionData) -> None:
-        """Process the records or the error of a partition."""
+        """Process the acquired records of a partition, or its error."""
         placed, leader_epoch = asked
         self.named.add(placed)
         placed.patience.skipped(self._planned.sent_at, leader_epoch)

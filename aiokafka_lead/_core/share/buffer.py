@@ -20,7 +20,7 @@ LOADED_AT_ONCE_BYTES = 512 * 1024
 
 
 class AcquiredData:
-    """The batches of one partition from one response. They contain the acquired records and perhaps others.
+    """Decodes the acquired records of one partition in one response. The batches may contain other records too.
 
     Acquired offsets without a record are acknowledged as gaps, as the protocol requires. Records that cannot be read
     are released, because their bytes may have been damaged in transit. If the log itself is damaged, the group's
@@ -126,7 +126,7 @@ LOCK_S = 30.0
 
 
 class Allowance:
-    """Adaptive limit on buffered records.
+    """Adapts the limit on buffered records to the speed of the application.
 
     While this member holds an acquired record, no other member can process it. The limit is therefore low at first. It
     doubles whenever the application waits for records, and halves whenever a record reaches the application late.
@@ -186,7 +186,7 @@ class NotLoaded(Exception):
 
 
 class ShareBuffer:
-    """Buffer of responses in their order of arrival.
+    """Buffers responses in their order of arrival, and hands out their records.
 
     The records of the first response are decoded as they are handed out.
     """

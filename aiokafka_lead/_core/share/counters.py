@@ -55,7 +55,7 @@ class ShareCounters(LeaderMoveCounters):
         self.acknowledge_latency = Latencies()
 
     def of(self, topic: str) -> TopicCounts:
-        """Return the counts of a topic."""
+        """Return the counts of a topic, which are created on first use."""
         found = self.topics.get(topic)
         if found is None:
             found = self.topics[topic] = TopicCounts()

@@ -24,7 +24,7 @@ _ACCEPT = ACCEPT
 
 
 class AtHand:
-    """Decoded records of one response, in offset order. They are taken from the front."""
+    """Queues the decoded records of one response, in offset order. They are taken from the front."""
 
     __slots__ = ("_at", "_records", "quick_until")
 

@@ -42,7 +42,7 @@ class JobSlot:
 
 
 class Jobs:
-    """The records in hand of one run. Their order is irrelevant, so each goes to the next free handler."""
+    """Tracks the records in hand of one run. Their order is irrelevant, so each goes to the next free handler."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Jobs:
             if record is not None and record._is_open() and record.lock_expires_at - now < within_s
         ]
 
-    # --- the end ---
+    # --- ending the run ---
 
     def release_waiting(self) -> None:
         """Release the records that no handler is processing."""

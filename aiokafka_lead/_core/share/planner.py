@@ -157,7 +157,7 @@ class SharePlanner:
         return (partition for partition in self._partitions.values() if partition.leader_id == node_id)
 
     def not_begun(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return those of the partitions whose start offset may not have been fixed by the broker yet."""
+        """Return the partitions whose start offset may not have been fixed by the broker yet."""
         return [tp for tp in assigned if tp not in self._partitions or not self._partitions[tp].begun]
 
     def in_doubt(self, tp: TopicPartition, now: float) -> bool:

@@ -36,7 +36,7 @@ SESSION_ERRORS = frozenset(
 
 
 class SharedPartition(NamedTuple):
-    """A partition, as share sessions identify it."""
+    """A partition, identified by topic id and number as in share sessions."""
 
     topic_id: UUID
     partition: int
@@ -81,7 +81,7 @@ class ShareSession:
         return SessionChange(self.epoch, add, forget)
 
     def answered(self, error_code: int) -> bool:
-        """Process a response. Return True if the session continues."""
+        """Process the error code of a response. Return True if the session continues, with its next epoch."""
         if error_code in SESSION_ERRORS:
             self.begin_anew()
             return False

@@ -51,7 +51,7 @@ class _Amount:
 
 
 class _Series:
-    """The values of one measure of one source."""
+    """Accumulates one measure of one source between pushes."""
 
     __slots__ = ("collected", "last_count", "last_total", "level", "new", "total")
 
@@ -88,7 +88,7 @@ class _Series:
 
 
 class _Client:
-    """A source of metrics, with the values collected from it."""
+    """Collects the measures of one source between pushes."""
 
     def __init__(self, source: Source, began: Instant) -> None:
         self.source: Source | None = source
@@ -232,7 +232,7 @@ class Collector:
         return [resource for resource in collected if resource.metrics]
 
     def accepted(self) -> None:
-        """Record that a broker has accepted the values of the last collection."""
+        """Record that a broker has accepted the last collection. The next one begins where it ended."""
         self._since = self._collected
         self._clients = [client for client in self._clients if not client.over]
         for client in self._clients:

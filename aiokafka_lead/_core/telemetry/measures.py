@@ -70,7 +70,7 @@ class Source(Protocol):
 
 
 def spread(name: str, latencies: Latencies, attributes: Attributes = ()) -> Measure:
-    """Return a measure of durations in milliseconds."""
+    """Return the durations of a histogram as a measure in milliseconds. Resets their maximum."""
     so_far = latencies.snapshot()
     return Measure(Kind.SPREAD, name, so_far.sum_ms, so_far.count, latencies.take_peak_ms(), attributes)
 
@@ -137,7 +137,7 @@ class SharedConnections:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return no attributes, because brokers know the client that pushes by its client instance id."""
+        """Return no attributes, because brokers identify the client by its id."""
         return ()
 
     def measures(self) -> Iterator[Measure]:

@@ -221,7 +221,7 @@ class TelemetryState:
         """True if another push may follow."""
         return not self.ended and (self.subscription is None or self.subscription.wants_any)
 
-    # --- the subscription --------------------------------------------------------------------------------------------
+    # --- subscriptions -----------------------------------------------------------------------------------------------
 
     def ask(self) -> GetTelemetrySubscriptionsRequest:
         """Return the request for a subscription, and record it as sent."""
@@ -234,7 +234,7 @@ class TelemetryState:
             self.due_at = 0.0
 
     def subscribed(self, response: GetTelemetrySubscriptionsResponse, now: float) -> Outcome:
-        """Process the response to the request for a subscription."""
+        """Process the response to the request for a subscription. Return its error, if any, and the consequence."""
         if self.phase is not Phase.SUBSCRIPTION_IN_PROGRESS:
             return _FINE  # the client has been closed in the meantime
         if response.error_code:
@@ -270,7 +270,7 @@ class TelemetryState:
         return self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS
 
     def pushed(self, error_code: int, now: float) -> Outcome:
-        """Process the response to a push."""
+        """Process the response to a push. Return its error, if any, and the consequence."""
         if self.ended:
             return _FINE  # the client has been closed in the meantime
         if self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS:
@@ -285,7 +285,7 @@ class TelemetryState:
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def failed(self, error: KafkaError, now: float) -> None:
-        """Process a request that failed without a response."""
+        """Process a request without a response. It is repeated later, unless it was the last push."""
         if self.phase is Phase.SUBSCRIPTION_IN_PROGRESS:
             self._failures += 1
             served = not isinstance(error, UnsupportedVersionError)

@@ -29,7 +29,7 @@ from ...errors import (
 )
 from .verdicts import Call, Verdict, verdict_of
 
-# --- the version of transactions --------------------------------------------------------------------------------------
+# --- transaction version ----------------------------------------------------------------------------------------------
 #
 # Decides if transactions follow KIP-890 (V2) or the earlier protocol (V1).
 #
@@ -203,7 +203,7 @@ class Errand:
             self.renew = True
 
     def answered(self, response: Any) -> Verdict | None:
-        """Process a response.
+        """Process the response to the last request, and choose the next request.
 
         Returns None if the errand has advanced or ended. Otherwise, returns the verdict on repeating the same request.
         """
@@ -238,7 +238,7 @@ class Errand:
         step(self, error)
         return None
 
-    # --- steps --------------------------------------------------------------------------------------------------------
+    # --- choosing the next request ------------------------------------------------------------------------------------
 
     def _ended(self, producer_id: int, epoch: int) -> None:
         self.outcome = Outcome.COMMITTED if self.call is Call.COMMIT else Outcome.ABORTED
@@ -360,7 +360,7 @@ _STEPS: dict[Verdict, Callable[[Errand, KafkaError], None]] = {
 }
 
 
-# --- when to ask if the coordinator has finished a transaction --------------------------------------------------------
+# --- delay before the coordinator is asked ----------------------------------------------------------------------------
 #
 # To end a transaction, the coordinator has transaction markers written to all partitions, and then writes the end to
 # its log. Until then, it refuses the next transaction's partitions. If it handles no other requests, it sends that last
@@ -399,7 +399,7 @@ class EndPace:
         self._ended_at = -math.inf
 
     def ended(self, now: float) -> None:
-        """Record that the coordinator has started to commit or abort, which takes time."""
+        """Record that the coordinator has begun to write a commit or an abort, which takes time."""
         self._ended_at = now
 
     def goes_on(self, now: float) -> bool:

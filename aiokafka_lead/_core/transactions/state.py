@@ -149,7 +149,7 @@ class Fate:
 
 
 class TransactionState:
-    """The phase of a transactional producer, and its details.
+    """Tracks the phase of a transactional producer, with its producer id, epoch and open transaction.
 
     Changes are logged with the transactional id. The class does no I/O and reads no clock.
     """
@@ -295,7 +295,7 @@ class TransactionState:
         )
 
     def advanced(self, errand: Errand) -> None:
-        """Update the state after an errand has advanced or ended."""
+        """Take over the results of an errand that has advanced or ended."""
         if self.phase is Phase.COMMITTING and errand.reason is not None and errand.call is Call.ABORT:
             self._take(Event.FAIL)
             self.error = errand.reason
@@ -340,7 +340,7 @@ class TransactionState:
         return failure
 
     def health(self, now: float) -> TransactionHealth:
-        """Return the current state."""
+        """Return a snapshot of the state, for `Producer.transaction_health`."""
         return TransactionHealth(
             transactional_id=self.transactional_id,
             phase=self.phase.value,

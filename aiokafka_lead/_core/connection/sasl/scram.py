@@ -65,7 +65,7 @@ class Scram:
         """The server's expected response to the final message, or None before that message is sent."""
 
     def start(self) -> bytes:
-        """Return the client-first-message."""
+        """Return the client-first-message, with the user name and the client's nonce."""
         return f"n,,{self._first_bare}".encode()
 
     def respond(self, challenge: bytes) -> bytes:

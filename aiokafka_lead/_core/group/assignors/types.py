@@ -47,7 +47,7 @@ naming.show_in("aiokafka_lead", MemberSubscription)
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """The partitions to assign."""
+    """The partitions of the subscribed topics, which an assignor assigns, and the racks of their replicas."""
 
     counts: Mapping[str, int]
     """The number of partitions by topic. Topics that are absent, or have 0 partitions, are not assigned."""
@@ -166,7 +166,7 @@ def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: 
 
 
 class Claim(NamedTuple):
-    """The partitions that a member claims to own, and the generation of the claim."""
+    """A member's claim to own partitions, and the generation in which it got them."""
 
     member_id: str
     partitions: Iterable[TopicPartition]
@@ -174,7 +174,7 @@ class Claim(NamedTuple):
 
 
 class Claims:
-    """The claims of all members.
+    """Decides which member owns which partition, from the claims of all members.
 
     A member that was away may claim partitions that others have received since then. Only the claim of the newest
     generation counts (KIP-341). If two members claim a partition in the same generation, neither of them owns it.

@@ -98,7 +98,7 @@ Transactional = Dependency[Producer[Any, Any]] | Dependency["TransactionPipeline
 
 
 class _Consuming:
-    """A consumer whose records the app handles."""
+    """A consumer whose records the app handles, with its handler and options."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Relaying:
         """Reason why the outbox is no longer published. None while it is published."""
 
     async def run(self, relay: Relay) -> None:
-        """Publish until the relay is stopped."""
+        """Publish the outbox until the relay is stopped."""
         try:
             await relay.run()
         except Exception as error:

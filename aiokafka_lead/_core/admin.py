@@ -68,7 +68,7 @@ def failure(code: int, what: str, message: str | None = None) -> KafkaError:
 
 
 def outcome(value: V, code: int, what: str, message: str | None = None) -> V | KafkaError:
-    """Return the value if ``code`` is 0, otherwise the error."""
+    """Return the value if ``code`` is 0, otherwise the error for the code (see `failure`)."""
     return value if code == 0 else failure(code, what, message)
 
 

@@ -19,7 +19,7 @@ Handle = Callable[[Any], Awaitable[object]]
 
 
 class TracedClient(NamedTuple):
-    """Data about a client for a tracer."""
+    """The data about a client that a tracer adds to spans and metrics."""
 
     client_id: str
     host: str
@@ -47,7 +47,7 @@ class SendSpan(Protocol):
     """The span of one call of ``send`` or ``send_many``."""
 
     def carry(self, headers: Headers) -> Headers:
-        """Return the record's headers with the trace context added."""
+        """Return the headers of the record to send, with the trace context added."""
         ...
 
     def taken(self, delivery: Any) -> None:

@@ -164,7 +164,7 @@ class Search(Generic[E, T]):
         return {address: self.found[address] for address in self._trying}
 
     def begin(self, address: str) -> None:
-        """Record that a connection to the address is being opened."""
+        """Record that a connection to the address is being opened. `refused` or `reached` must follow."""
         self._begun.append(address)
 
     def refused(self, address: str, error: E) -> None:

@@ -185,7 +185,7 @@ def one_of(*allowed: object) -> Check:
 
 
 def text(name: str, value: Any) -> str:
-    """Return a string that is not empty."""
+    """Check that a value is a string and not empty, and return it."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value:

@@ -66,7 +66,7 @@ class Prepared(ABC):
 
 
 class Function(NamedTuple):
-    """An inspected serializer or deserializer."""
+    """A serializer or deserializer of the application, and how it must be called."""
 
     call: Callable[..., Any]
     asks: bool

@@ -216,7 +216,7 @@ class TlsMaterial:
         return context
 
     def _cadata(self) -> str | bytes | None:
-        """Return PEM as a str, and DER as bytes, as `ssl` requires."""
+        """Return the authorities as ``cadata`` for `ssl`, which requires a str for PEM and bytes for DER."""
         given = self.ssl_cadata
         if given is None:
             return None

@@ -163,7 +163,7 @@ class RecordReader:
         return at
 
     def finish(self) -> None:
-        """Check that the batch ends here."""
+        """Check that the batch ends after the last record."""
         if self.at != self.size:
             corrupt("a batch is longer than its records")
 
@@ -264,7 +264,7 @@ def read_records(
 
 
 class RecordIndex:
-    """The positions of each record's parts in the payload of a batch."""
+    """Finds the key, value and headers of each record in the payload of a batch."""
 
     def __init__(
         self, payload: bytes | memoryview, offsets: array[int], timestamps_ms: array[int], spans: array[int]

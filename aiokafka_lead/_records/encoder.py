@@ -113,7 +113,7 @@ def exact_headers(headers: Sequence[Header]) -> Headers:
 
 
 def converted_headers(headers: Headers) -> Headers:
-    """Convert headers of other types. Raises an error if they are invalid."""
+    """Convert headers of other types to tuples of str and bytes. Raises an error if they are invalid."""
     found: list[Header] = []
     for name, content in headers:
         if not isinstance(name, str):

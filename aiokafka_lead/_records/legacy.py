@@ -199,7 +199,7 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
 
 
 def _messages_in(data: memoryview, check_crcs: bool, max_decompressed_bytes: int) -> list[_Message]:
-    """Decompress a set and return its messages."""
+    """Decompress a compressed set, and return its messages."""
     messages: list[_Message] = []
     at = 0
     while at < len(data):

@@ -74,7 +74,7 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """Number of bytes still missing from a large frame, or 0 if unknown."""
+        """Number of bytes that a large frame still lacks. 0 if none is in progress."""
         return 0 if self._body is None else len(self._body) - self._filled
 
     def get_buffer(self) -> memoryview:

@@ -66,7 +66,7 @@ class InFlightLedger:
         return len(self._entries)
 
     def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone, raw: bool = False) -> None:
-        """Add a request that was sent with ``next_id`` and will be answered."""
+        """Add a request that was sent with the correlation id ``next_id`` and gets a response."""
         self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done, raw, self._silent))
         self._silent = 0
         self._advance()

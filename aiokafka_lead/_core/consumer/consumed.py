@@ -24,7 +24,7 @@ class TransactionPart(Protocol):
 
     @property
     def source(self) -> Source:
-        """The consumer. It is the same object for all parts of one consumer."""
+        """The consumer, as the same object for all of its parts."""
         ...
 
     @property

@@ -116,7 +116,7 @@ LEADERS_WORD = {OffsetOutOfRangeError.code, CorruptRecordError.code}
 
 
 class AnswerOptions(NamedTuple):
-    """The consumer's options that `AnswerReader` needs."""
+    """The consumer's options that determine how `AnswerReader` treats responses."""
 
     read_committed: bool
     check_crcs: bool
@@ -144,7 +144,7 @@ class FetchOutcome:
 
 
 class AnswerReader:
-    """Applies Fetch responses to the states of the partitions."""
+    """Applies Fetch responses: updates the partitions' states, and adds records to the prefetch buffer."""
 
     def __init__(
         self,

@@ -70,7 +70,7 @@ class PlannedFetch(NamedTuple):
 
 
 class _Node:
-    """The state of fetching from one broker."""
+    """Tracks the partitions fetched from one broker, its session, and the pending requests to it."""
 
     __slots__ = ("beside", "changed", "main", "members", "names", "session", "starved", "suspects", "wait_until")
 
@@ -397,7 +397,7 @@ class FetchPlanner:
             self._take(planned)
 
     def wait(self, node_id: int, until: float) -> None:
-        """Send no request to this broker before ``until``."""
+        """Send no request to this broker before the time ``until``."""
         self._nodes[node_id].wait_until = until
 
     def _take(self, planned: PlannedFetch) -> _Node:
@@ -461,7 +461,7 @@ class Suspects:
         return None
 
     def next(self, wanted: Container[TopicPartition]) -> TopicPartition | None:
-        """Return the wanted partition that must be fetched alone now, or None."""
+        """Return the next partition that must be fetched alone, or None. It is one of ``wanted``."""
         while self._left:
             tp = next(iter(self._left))
             if tp in wanted:

@@ -67,7 +67,7 @@ class TopicUse(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """The part of a Fetch request that concerns the session."""
+    """The part of a Fetch request that concerns the session: its id and epoch, and the changed partitions."""
 
     session_id: int
     epoch: int

@@ -65,7 +65,7 @@ class NotLoaded(Exception):
 
 
 class ReadPartition(Protocol):
-    """The interface of a partition's state that is needed here."""
+    """The interface of a partition's state that `FetchedData` needs."""
 
     @property
     def tp(self) -> TopicPartition: ...
@@ -353,7 +353,7 @@ class FetchedData:
         self._put_back([error])
 
     def _ended_by(self, error: Unreadable) -> KafkaError:
-        """Return the error for the application. Every later read raises it again."""
+        """Return an unreadable batch's error for the application, and raise it again in every later read."""
         topic, partition = self._partition.tp
         offset = self._position().offset
         text = f"{self._partition.tp} cannot be read at offset {offset}: {error.message}"
@@ -372,7 +372,7 @@ class FetchedData:
 
 
 def _kept(error: Unreadable, view: BatchView) -> Unreadable:
-    """Prepare the error of an unreadable batch to be raised later."""
+    """Return an unreadable batch's error in a form that can be kept and raised later."""
     if isinstance(error, BatchTooLargeError):
         error.next_offset = view.next_offset
     return without_frames(error)

@@ -318,7 +318,7 @@ class ParallelWork(Protocol):
         """Give up these partitions: wait for their handlers until the deadline, and commit the finished records."""
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget these partitions, because they have been revoked or lost."""
+        """Forget the records of these partitions, which have been revoked or lost."""
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
         """Yield each partition from which records were taken, and the position up to which all records are done."""

@@ -27,7 +27,7 @@ A consumer may ask later than that, for example because its memory is full.
 
 
 class Asker(Protocol):
-    """A consumer that opens asks."""
+    """A consumer that opens asks and receives the answers."""
 
     def answered(self, answered: Answered, /) -> None:
         """Called with the answer to the consumer's ask."""
@@ -46,7 +46,7 @@ class MergedRequest(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The answer to an ask."""
+    """The answer to an ask: a response with the consumer's data, or an error."""
 
     owner: Asker
     planned: PlannedFetch

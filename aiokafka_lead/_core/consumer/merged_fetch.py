@@ -160,7 +160,7 @@ class MergedFetches:
 
     @property
     def idle(self) -> bool:
-        """True if there is no consumer."""
+        """True if no consumer is left."""
         return not self._consumers
 
     @property

@@ -63,7 +63,7 @@ class LookupAnswer(Generic[T]):
 
     @property
     def refresh(self) -> bool:
-        """Return True if an error shows that the metadata is outdated."""
+        """Return True if an error of a partition shows that the metadata is outdated."""
         return any(error.refreshes_metadata for error in self.failed.values())
 
 
@@ -150,7 +150,7 @@ def epoch_end_request(epochs: Mapping[TopicPartition, int], snapshot: ClusterSna
 
 
 def read_epoch_ends(response: OffsetForLeaderEpochResponse) -> LookupAnswer[EpochEnd]:
-    """Read the ends of the epochs from an OffsetForLeaderEpoch response."""
+    """Read the ends of the epochs, and the errors, from an OffsetForLeaderEpoch response."""
     answer: LookupAnswer[EpochEnd] = LookupAnswer()
     for topic in response.topics:
         for partition in topic.partitions:

@@ -46,7 +46,7 @@ class FetchState(Enum):
 
 
 class FetchEvent(Enum):
-    """Events that lead to another stage."""
+    """Events that move a partition to another stage."""
 
     MOVE = "move"
     """The position is known. It was committed, looked up, set by a seek, or moved after a truncation."""
@@ -391,7 +391,7 @@ class PartitionState:
         self._touch(self)
 
     def read_from(self, replica: int, until: float) -> None:
-        """Fetch from this follower until the given time (KIP-392)."""
+        """Fetch from this follower until the time ``until`` (KIP-392)."""
         if replica != self.preferred_replica:
             self.preferred_replica = replica
             self.preferred_until = until

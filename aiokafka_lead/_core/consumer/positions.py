@@ -60,7 +60,7 @@ class Positions:
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions that are being read."""
+        """The assigned partitions, including companions."""
         return frozenset(self._states)
 
     def get(self, tp: TopicPartition) -> PartitionState | None:
@@ -140,7 +140,7 @@ class Positions:
         return added, removed
 
     def touch_moved(self, moved: Moved) -> None:
-        """Touch the partitions that the new metadata may affect."""
+        """Let the planner examine the partitions that the new metadata may affect."""
         self._find_replaced(moved.before)  # may differ from `_topic_ids`, because partitions have been assigned since
         self._find_replaced(moved.after)
         if moved.brokers:
@@ -189,5 +189,5 @@ class Positions:
                         state.log_replaced()
 
     def paused(self) -> frozenset[TopicPartition]:
-        """Return the paused partitions."""
+        """Return the partitions that the application has paused."""
         return frozenset(tp for tp, state in self._states.items() if state.paused)

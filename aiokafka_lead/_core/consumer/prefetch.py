@@ -68,7 +68,7 @@ class Prefetch:
 
     @property
     def records_taken(self) -> int:
-        """Number of records handed out."""
+        """Number of records handed out so far."""
         return sum(self.records_by_topic().values())
 
     def records_by_topic(self) -> dict[str, int]:
@@ -86,7 +86,7 @@ class Prefetch:
     # --- adding and dropping data ------------------------------------------------------------------------------------
 
     def add(self, state: PartitionState, data: FetchedData) -> None:
-        """Append records to the data of a partition."""
+        """Append the data of a response to the partition's data."""
         state.fetched.append(data)
         state.buffered_bytes += data.size_bytes
         self.total_bytes += data.size_bytes
@@ -309,7 +309,7 @@ class Prefetch:
                     self._give_up(other)
 
     def _give_up(self, state: PartitionState) -> None:
-        """Drop the decoded records of a partition, but keep the batches."""
+        """Drop the decoded records of a partition. They are decoded again from its batches."""
         partly_taken = state.chunk is not None and state.chunk.left() > 0
         self._settle(state)
         if partly_taken:

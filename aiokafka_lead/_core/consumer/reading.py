@@ -56,13 +56,13 @@ class ConsumerCounters(LeaderMoveCounters):
         self.truncations = 0
 
     def fetched(self, node_id: int, seconds: float) -> None:
-        """Count a Fetch response and its latency in seconds."""
+        """Count a Fetch response of this broker, which took ``seconds``."""
         self.fetch_latency_s += seconds
         self.fetch_latency.add(seconds)
         self.request_latency[node_id].add(seconds)
 
     def count_bytes(self, topic: str, size: int) -> None:
-        """Count received record batches of this size in bytes."""
+        """Count record batches of ``size`` bytes that were received for the topic."""
         self.bytes_fetched += size
         self.topic_bytes[topic] = self.topic_bytes.get(topic, 0) + size
 
@@ -165,7 +165,7 @@ class Reading:
         return state.last_stable_offset if self.read_committed else state.high_watermark
 
     def counted(self) -> dict[str, Any]:
-        """Return the counters among the values of `ConsumerMetrics`."""
+        """Return the values of the fields of `ConsumerMetrics` that are counters."""
         from ...metrics import ConsumerMetrics, ConsumerTopicMetrics
 
         taken = self.prefetch.records_by_topic()

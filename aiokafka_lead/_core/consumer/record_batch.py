@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Lease(Protocol):
-    """The consumer's side of a batch that has not been committed yet."""
+    """The link from a batch to its consumer, through which it is committed."""
 
     async def commit(self, timeout_ms: float | None) -> bool:
         """Commit the batch. Return False if its partition no longer belongs to this consumer."""

@@ -80,13 +80,13 @@ class Subscription:
         return self.kind in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replace the subscription by these partitions."""
+        """Read exactly these partitions from now on."""
         self._become(SubscriptionKind.ASSIGNED)
         self.assigned = tuple(dict.fromkeys(partitions))
         self.topics = frozenset(tp.topic for tp in self.assigned)
 
     def subscribe(self, topics: Iterable[str], listener: object | None = None) -> None:
-        """Replace the subscription by these topics."""
+        """Read all partitions of these topics from now on, or those that the group assigns."""
         self._become(SubscriptionKind.TOPICS)
         self.listener = listener
         self.topics = frozenset(topics)

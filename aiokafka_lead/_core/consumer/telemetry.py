@@ -20,7 +20,7 @@ class ConsumerPlace(NamedTuple):
     """Returns the member id, which the coordinator assigns or this client generates, depending on the protocol."""
 
     def resource(self) -> Attributes:
-        """Return the attributes under the KIP's names."""
+        """Return the known attributes under their names in KIP-714."""
         known = (
             ("client_rack", self.client_rack),
             ("group_id", self.group_id),

@@ -435,7 +435,7 @@ class ClassicMember:
         self._phase = TRANSITIONS.after(self._phase, event)
 
     def _lose(self, event: Event, reason: str) -> None:
-        """End the membership. All owned partitions are lost."""
+        """End the membership. All owned partitions are lost, for this ``reason``."""
         self._take(event)
         self._generation = NO_GENERATION
         self._adopted_for = None

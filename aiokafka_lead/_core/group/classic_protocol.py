@@ -46,7 +46,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another phase."""
+    """Events that move a member to another phase."""
 
     JOIN = "join"
     """The application wants the member to be in the group."""

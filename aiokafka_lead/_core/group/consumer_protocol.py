@@ -38,7 +38,7 @@ RELEASE_BEYOND_S = 15.0
 
 
 class Subscribed(NamedTuple):
-    """The subscription, as sent to the coordinator."""
+    """The part of the subscription that a heartbeat contains: topics or a pattern."""
 
     topics: tuple[str, ...]
     """The topic names, sorted."""
@@ -64,7 +64,7 @@ class Subscription:
 
     @property
     def subscribed(self) -> Subscribed:
-        """The subscription, as sent to the coordinator."""
+        """The topics or the pattern for the next heartbeat. Only one of them is set."""
         wanted = self.wanted
         if wanted is None:
             return Subscribed((), None)
@@ -195,7 +195,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def owned(self) -> Partitions:
-        """Partitions owned as of the last `done`."""
+        """Partitions owned after the last step that the caller has carried out."""
         return frozenset(self._owned)
 
     @property

@@ -53,7 +53,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another phase."""
+    """Events that move a member to another phase."""
 
     JOIN = "join"
     """The application wants the member to be in the group, and any earlier membership has ended."""
@@ -506,7 +506,7 @@ class HeartbeatMember(ABC):
 
     @abstractmethod
     def _request(self) -> Request[Any]:
-        """Return the next heartbeat."""
+        """Return the next heartbeat in the format of the group's protocol."""
 
     @abstractmethod
     def _forget_told(self) -> None:
@@ -517,7 +517,7 @@ class HeartbeatMember(ABC):
         """Handle an error by which the coordinator has removed the member or rejected its epoch."""
 
     def _may_join(self) -> bool:
-        """Return True if there is a subscription to join with."""
+        """Return True if the member has a subscription with which it can join."""
         return True
 
     def _bears_with(self, error: KafkaError, now: float) -> bool:

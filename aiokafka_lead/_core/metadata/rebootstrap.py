@@ -41,7 +41,7 @@ class RebootstrapCause(Enum):
 
 
 class MetadataCounters:
-    """Running counts. `MetadataMetrics` documents them under the same names."""
+    """Counters of one client's metadata. `MetadataMetrics` documents them under the same names."""
 
     def __init__(self) -> None:
         self.hints_received = 0

@@ -205,7 +205,7 @@ class Following:
             self._note(record, _Place(record.topic, record.offset))
 
     def taken(self, records: Sequence[Record]) -> None:
-        """Process records of one partition that are about to be handled."""
+        """Process a partition's records that are about to be handled. In a retry topic, they are now waiting."""
         last = records[-1]
         family = self._family_of(last)
         if family is not None and last.topic in family.taken_to:

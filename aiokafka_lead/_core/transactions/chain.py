@@ -30,7 +30,7 @@ class Stage(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another stage."""
+    """Events that move a transaction to another stage."""
 
     STORE = "store"
     """The application has finished the transaction, and its content is stored."""
@@ -56,7 +56,7 @@ TRANSITIONS = Transitions(
 
 
 class Chained:
-    """One transaction of a chain."""
+    """One transaction of a chain, and its stage."""
 
     def __init__(self) -> None:
         self.stage = TRANSITIONS.first
@@ -94,7 +94,7 @@ class Chain(Generic[T]):
         return all(chained.stage is not Stage.DOOMED for chained in self._in_flight)
 
     def begin(self, chained: T) -> None:
-        """Append a transaction to the chain."""
+        """Append a transaction, which is committed after those that began earlier."""
         self._in_flight.append(chained)
 
     def next(self) -> T | None:

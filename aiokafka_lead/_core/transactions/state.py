@@ -57,7 +57,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another phase."""
+    """Events that move a producer to another phase."""
 
     START = "start"
     """A producer id is needed. Possible in any phase."""
@@ -245,7 +245,7 @@ class TransactionState:
         self._take(Event.ABORT)
 
     def hand_over(self) -> OpenTransaction:
-        """Let another process end the transaction, whose content is stored."""
+        """Hand over the stored transaction, so that another process can end it."""
         self._take(Event.HAND_OVER)
         return OpenTransaction(
             self.transactional_id, self.producer_id, self.epoch, 2 if self.v2 else 1, begun=self.touched

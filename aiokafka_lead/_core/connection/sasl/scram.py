@@ -37,7 +37,7 @@ class SaltedPassword(NamedTuple):
     iterations: int
 
     def derive(self, password: str) -> bytes:
-        """Derive the key. This takes between a few milliseconds and a second."""
+        """Derive the key from the password. This takes between a few milliseconds and a second."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), self.salt, self.iterations)
 
 

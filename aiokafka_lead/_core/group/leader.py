@@ -144,7 +144,7 @@ class Leader:
     def joined(self, response: JoinGroupResponse, snapshot: ClusterSnapshot, now: float) -> bool:
         """Start a generation. Return True if this member has to assign the partitions.
 
-        Only the leader assigns, unless the group keeps its assignment (KIP-814).
+        It has to if it leads the group, unless the group keeps its assignment (KIP-814).
         """
         self.end()
         if response.leader != response.member_id:

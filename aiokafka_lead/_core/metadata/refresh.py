@@ -337,7 +337,7 @@ class RefreshSchedule:
         return row
 
     def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, news: bool, leads: bool) -> None:
-        """Set the time of the next refresh for this reason, after a response."""
+        """Set the delay before the next refresh for this reason, depending on a response."""
         over = self._is_over(reason, row, now)
         if news or over:
             row.answers = 0

@@ -29,7 +29,7 @@ MergedAhead: TypeAlias = Mapping[str, tuple[TopicMetadata | None, MergedTopic]]
 
 
 class Applied(NamedTuple):
-    """The effect of a Metadata response."""
+    """The result of merging a Metadata response."""
 
     changed: bool
     """True if the response brought news about topics or brokers, or confirmed or disproved a leader hint."""
@@ -237,7 +237,7 @@ class MetadataState:
     # --- leader hints ------------------------------------------------------------------------------------------------
 
     def apply_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
-        """Merge leader hints. Returns True for each accepted hint. Never raises."""
+        """Merge leader hints. Returns a list with True for each accepted hint. Never raises."""
         moved: dict[tuple[str, int], PartitionMetadata] = {}
         leaders: dict[int, Broker] = {}
         outcomes = [self._apply_hint(hint, moved, leaders) for hint in hints]
@@ -254,7 +254,7 @@ class MetadataState:
     def _apply_hint(
         self, hint: LeaderHint, moved: dict[tuple[str, int], PartitionMetadata], leaders: dict[int, Broker]
     ) -> HintOutcome:
-        """Decide about a hint. Add it to ``moved`` if it is accepted."""
+        """Decide about a hint, and add the partition to ``moved`` if the hint is accepted."""
         if self._hint_policy == "off":
             return HintOutcome.POLICY
         if hint.error_code not in HINT_ERRORS or hint.leader_id < 0 or hint.leader_epoch < 0:

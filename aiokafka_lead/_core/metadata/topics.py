@@ -35,7 +35,7 @@ def believed(answers: int, waited_s: float) -> bool:
 
 
 class _Lookup:
-    """A needed topic that the client does not know."""
+    """The look-up of a needed topic that the client does not know."""
 
     __slots__ = ("answers", "denials", "missed_since", "retry_at", "waiters", "warned")
 
@@ -93,7 +93,7 @@ class TopicsInUse:
         self._kept.update(names)
 
     def drop(self, names: Iterable[str]) -> list[str]:
-        """Undo one call of `keep`. Return the topics that are no longer needed."""
+        """Undo one call of `keep`. Return the topics that no other user needs either."""
         gone = []
         for name in names:
             self._kept[name] -= 1
@@ -133,7 +133,7 @@ class TopicsInUse:
         return lookup
 
     def leave(self, name: str, waited_for: object) -> int:
-        """Count the end of such a wait. Return the number of calls that still wait for the look-up.
+        """Record that a call has stopped waiting for a look-up. Return the number of calls that still wait for it.
 
         A missing topic that no other user needs is not looked up again. If the look-up has ended, there may already be
         another one, for which other calls wait.

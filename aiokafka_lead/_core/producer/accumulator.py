@@ -505,7 +505,7 @@ class Accumulator:
         return ticket
 
     def end_flush(self, ticket: FlushTicket) -> None:
-        """End a flush that is complete or abandoned."""
+        """End a flush that is complete or that its caller has abandoned."""
         self.schedule.flushes -= 1
         self._flushes.end(ticket)
 

@@ -39,7 +39,7 @@ was replaced before the followers had fetched it.
 
 
 class BatchAnswers:
-    """Settles batches returned by `Accumulator.drain`, and expired batches."""
+    """Applies the results of requests to the batches of `Accumulator.drain`, and gives up expired batches."""
 
     def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str], log: ClientLog) -> None:
         """Settle the batches of ``accumulator``.
@@ -63,7 +63,7 @@ class BatchAnswers:
     def acknowledged(
         self, batch: ProducerBatch, node_id: int, base_offset: int, log_append_time_ms: int, now: float
     ) -> None:
-        """Complete a batch that the broker has appended."""
+        """Complete a batch that the broker has appended, with the offset of its first record."""
         queue = batch.queue
         queue.in_flight -= 1
         batch.in_flight = False

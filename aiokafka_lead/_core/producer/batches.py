@@ -283,7 +283,7 @@ class TopicBuffer:
         return queue
 
     def renew(self, count: int, topic_id: UUID) -> None:
-        """Set the number of partitions and the topic id from the metadata."""
+        """Apply the number of partitions and the topic id from the metadata. A new id resets the queues."""
         self.available = None
         self.count = count
         if count and topic_id != self.topic_id:

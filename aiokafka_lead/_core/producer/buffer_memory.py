@@ -53,7 +53,7 @@ class BufferMemory:
             self._grant()
 
     def claim(self, size: int, on_grant: Callable[[], None]) -> MemoryClaim:
-        """Queue for ``size`` bytes, which must not exceed the limit."""
+        """Queue for ``size`` bytes, which must not exceed the limit. ``on_grant`` is called when they are granted."""
         assert size <= self.limit
         claim = MemoryClaim(size, on_grant)
         self.waiting.append(claim)

@@ -62,7 +62,7 @@ class ProducerCounters:
         self.throttle_time.add(throttle_time_ms / 1000)
 
     def settled(self, topic: str, records: int, created_at: float, now: float, error: KafkaError | None) -> None:
-        """Count a batch that was acknowledged, or that failed with this error."""
+        """Count a batch that was acknowledged or, if ``error`` is set, has failed."""
         counters = self.topics.get(topic)
         if counters is None:
             counters = self.topics[topic] = TopicCounters()

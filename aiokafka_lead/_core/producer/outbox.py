@@ -61,7 +61,7 @@ class JointRequest:
         self._bytes = sum(len(records) for _, parts in first.topics for _, records in parts)
 
     def __len__(self) -> int:
-        """Return the number of requests that were joined."""
+        """Return the number of joined requests."""
         return len(self._requests)
 
     def add(self, other: JointRequest) -> bool:
@@ -83,7 +83,7 @@ class JointRequest:
         return True
 
     def request(self) -> BatchesRequest:
-        """Return one request with the batches of all added requests."""
+        """Return the joint request, with the batches of all added requests."""
         first = self._requests[0]
         if len(self._requests) > 1:
             topics: dict[bytes, list[tuple[int, memoryview]]] = {}
@@ -149,7 +149,7 @@ partitions would have to wait for another request.
 
 
 class Part(NamedTuple):
-    """One producer's part of a request to a broker."""
+    """One producer's part of a request to a broker, with the functions that receive its result."""
 
     owner: Hashable
     request: ProduceRequest

@@ -142,7 +142,10 @@ def new_request(transactional_id: str | None, acks: int, timeout_ms: int, topics
 
 
 def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], out: bytearray) -> bytearray:
-    """Encode a request of a flexible version."""
+    """Encode a request of a flexible version. Return the chunk to continue with.
+
+    Complete chunks are appended to ``chunks``.
+    """
     if request.transactional_id is None:
         out.append(0)
     else:
@@ -337,7 +340,7 @@ def read_hints(sent: SentBatches, response: ProduceResponse) -> list[LeaderHint]
 
 
 def read_answers(sent: SentBatches, response: ProduceResponse) -> list[PartitionAnswer]:
-    """Return the result of each batch, in the order of the request."""
+    """Return the result of each batch, an offset or an error, in the order of the request."""
     by_id = sent.version > _LAST_WITH_NAMES
     found: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
     for topic in response.responses:

@@ -32,7 +32,7 @@ def check_partition(partition: object) -> int:
 
 
 def check_timestamp(timestamp_ms: object) -> int:
-    """Return the timestamp in milliseconds since 1970."""
+    """Return the timestamp, in milliseconds since 1970. Raises an error if it is invalid."""
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
         raise ConfigTypeError(f"timestamp_ms must be an int or None, not {type(timestamp_ms).__name__}")
     return int(TIME_MS("timestamp_ms", timestamp_ms))

@@ -61,7 +61,7 @@ class Schedule:
         return self.flushes > 0 or bool(self._memory.waiting)
 
     def opened(self, batch: ProducerBatch, now: float) -> None:
-        """Schedule a new batch, which accepts records."""
+        """Schedule the linger time and the expiry of a new batch."""
         if not batch.queue.expiry_scheduled:
             self._expire_at(batch.queue, batch.created_at + self.delivery_timeout_s)
         if self._linger_s <= 0 or self._hurried():

@@ -155,7 +155,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return waiting
 
     def forget_producer_id(self) -> None:
-        """Forget a producer id that was assigned by another cluster."""
+        """Forget the producer id, because it was assigned by another cluster. The transaction fails."""
         super().forget_producer_id()
         self.on_failure(ClusterIdMismatchError("the transaction began in another cluster"))
 

@@ -55,7 +55,7 @@ class UnknownTopics:
         return Delivery(waiting.outcome, len(waiting.records) - 1, record.timestamp_ms)
 
     def on_snapshot(self, now: float) -> None:
-        """Put the records for topics that are now in the metadata into batches."""
+        """Put records into batches if the metadata now contains their topics."""
         for name in list(self._topics):
             topic = self._accumulator.topic(name)
             if topic is None:

@@ -42,7 +42,7 @@ class _Place(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """Identifies a record by its original partition."""
+    """The identity of a record across its copies, from its original partition."""
 
     offset: int
     timestamp_ms: int
@@ -81,7 +81,7 @@ class _Waiting:
         return not self._copies
 
     def has(self, origin: _Origin, place: _Place) -> bool:
-        """Return True if this copy is waiting."""
+        """Return True if this copy of the record is waiting."""
         return place in self._copies.get(origin, ())
 
     def latest(self, origin: _Origin) -> _Place | None:

@@ -21,7 +21,7 @@ B = TypeVar("B", bound=_Sized)
 
 
 class Gathered(NamedTuple, Generic[B]):
-    """A batch that is ready to be handled."""
+    """A batch that is ready to be passed to a handler."""
 
     partition: PartitionWork
     by: B
@@ -70,7 +70,7 @@ class Gathering(Generic[B]):
         return not line.busy
 
     def next_due(self) -> float | None:
-        """Return the time at which the next batch starts, or None."""
+        """Return the time at which the next batch starts, or None if no batch is being filled."""
         return min((line.due_at for line in self._lines.values() if line.slots and not line.busy), default=None)
 
     def due(self, now: float) -> Iterator[Gathered[B]]:

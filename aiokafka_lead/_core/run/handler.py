@@ -15,7 +15,7 @@ Handler = Callable[..., Awaitable[object]]
 
 
 class _Placed(Protocol):
-    """A record of either kind of consumer."""
+    """The attributes that identify a record of either kind of consumer."""
 
     @property
     def topic(self) -> str: ...

@@ -276,7 +276,7 @@ class Closed:
         """For each partition, the offset of a record that is not due, and the time until which it is not examined."""
 
     def is_closed(self, tp: TopicPartition, position: Position | None, now: float) -> bool:
-        """Return True if no record of the partition is due from this position on."""
+        """Return True if the partition is closed at this position: its next record is not due."""
         # Records before that offset did not fit into the limits, or are delivered again after an abort.
         offset, until = self._until.get(tp, (0, (0.0, 0.0)))
         return self._left_s(until, now) > 0 and position is not None and position.offset >= offset

@@ -131,7 +131,7 @@ class HandlingConfig(Checked):
 
     @property
     def attended(self) -> bool:
-        """True if the run must respond to signals or probes."""
+        """True if the run must respond to signals, or to probes on a port."""
         return self.stop_on_signals or self.health_port is not None
 
     def verdict(self, error: BaseException, attempts: int, delays: int = 0) -> Verdict:

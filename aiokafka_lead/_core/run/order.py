@@ -219,7 +219,7 @@ class KeyLanes(Lanes):
 
 
 class OneLane(Lanes):
-    """One lane for the whole partition."""
+    """A single lane for the whole partition, whose records are all handled in order."""
 
     __slots__ = ("_busy",)
 

@@ -45,7 +45,7 @@ class Progress:
         return self._end
 
     def done_to(self) -> Position:
-        """Return the position before which every record is finished."""
+        """Return the position before which every record is finished, so that it may be committed."""
         first = self._lanes.first()
         if first < 0:
             return self._end

@@ -94,7 +94,7 @@ class Refusals:
         return min(most_ms, max(0.0, self._latest + CALM_S - now) * 1000) if self._count else most_ms
 
     def problem(self, now: float) -> str | None:
-        """Return a description of the refusals for a probe, or None."""
+        """Return a description of the current refusals for a probe, or None if there are none."""
         if not self._count or now >= self._latest + CALM_S:
             return None
         return f"brokers have refused requests of run() for {now - self._since:.1f} s, and it retries: {self._text}"
@@ -150,7 +150,7 @@ class Outages:
             self._log.warning("records no longer wait for a schema registry, after %.1f s", now - self._since)
 
     def problem(self, now: float) -> str | None:
-        """Return a description of the outage for a probe, or None."""
+        """Return a description of the current outage for a probe, or None if there is none."""
         self.passed(now)
         if not self._waiting:
             return None

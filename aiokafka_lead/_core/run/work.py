@@ -96,7 +96,7 @@ class HandlerSlot:
 
     @property
     def busy(self) -> bool:
-        """True while there is a record in the slot."""
+        """True while the slot contains a record."""
         return self.partition is not None
 
 
@@ -175,7 +175,7 @@ class Work:
         return iter(self._partitions.values())
 
     def slot(self) -> HandlerSlot:
-        """Return a slot for an additional worker."""
+        """Return an empty slot, for an additional worker."""
         return HandlerSlot()
 
     def get(self, tp: TopicPartition) -> PartitionWork | None:
@@ -397,7 +397,7 @@ class Work:
         slot.began_at = -1.0
 
     def given_up(self, slot: HandlerSlot) -> None:
-        """Take the record in this slot back from its handler. It is not done."""
+        """Take the record in this slot back from its handler, which has not finished it."""
         self._settle()
         partition = slot.partition
         assert partition is not None

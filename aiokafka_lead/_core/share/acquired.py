@@ -165,7 +165,7 @@ class Acquired:
         return None
 
     def count_to(self, offset: int) -> int:
-        """Return the number of acquired offsets up to and including ``offset``."""
+        """Return the number of acquired offsets that are not above ``offset``."""
         return sum(max(0, min(entry.last, offset) - entry.first + 1) for entry in self.ranges)
 
     def offset_of(self, index: int) -> int:
@@ -326,7 +326,7 @@ class Acquired:
         return decided
 
     def _lose_at(self, index: int, error: KafkaError) -> bool:
-        """Mark one record as lost. Return True if it had a decision."""
+        """Mark the record at ``index`` as lost. Return True if it had a decision."""
         decided = self.marks[index] != OPEN
         self.marks[index] = LOST
         self.error = error

@@ -73,7 +73,7 @@ class AcquiredData:
             return True
 
     def records(self, view: BatchView | MessageSet) -> list[ShareRecord[Any, Any]]:
-        """Return the acquired records of a batch. They are not acknowledged yet."""
+        """Return the acquired records of a batch, which still have to be acknowledged."""
         acquired = self.acquired
         if self._passed == len(acquired):
             return []
@@ -276,7 +276,7 @@ class ShareBuffer:
         return []
 
     def _decode(self, now: float) -> bool:
-        """Decode the next records. Return True if there are any."""
+        """Decode the next records into ``at_hand``. Return True if there are any."""
         while self._answers:
             data = self._answers[0]
             if data.acquired.over:

@@ -45,7 +45,7 @@ class AtHand:
 
     @property
     def first(self) -> Record:
-        """The next record. Must not be used if there is none."""
+        """The next record to take. Must not be used if there is none."""
         return self._records[self._at]
 
     def take(self, limit: int) -> list[Record]:
@@ -79,7 +79,7 @@ class AtHand:
 
 
 class _Handed(NamedTuple):
-    """Consecutive records of one response that were handed out together."""
+    """Consecutive records that were handed out together, and their default decision."""
 
     exchange: Exchange
     acquired: Acquired

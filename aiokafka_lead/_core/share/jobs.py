@@ -37,7 +37,7 @@ class JobSlot:
 
     @property
     def busy(self) -> bool:
-        """True while there is a record in the slot."""
+        """True while the slot contains a record."""
         return self.record is not None
 
 
@@ -72,7 +72,7 @@ class Jobs:
     # --- handing out ---
 
     def slot(self) -> JobSlot:
-        """Return a slot for an additional worker."""
+        """Return an empty slot, for an additional worker."""
         return JobSlot()
 
     def room(self) -> int:

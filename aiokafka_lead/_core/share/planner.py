@@ -40,7 +40,7 @@ limit.
 
 
 class PlacedPartition:
-    """An assigned partition, and the state of fetching it."""
+    """An assigned partition, its leader, and the state of fetching it."""
 
     __slots__ = ("begun", "failure", "leader_epoch", "leader_id", "left_out", "move", "patience", "topic_id", "tp")
 
@@ -62,7 +62,7 @@ class PlacedPartition:
 
     @property
     def key(self) -> SharedPartition:
-        """The partition, as share sessions identify it."""
+        """The partition, identified as in share sessions."""
         return SharedPartition(self.topic_id, self.tp.partition)
 
 

@@ -43,7 +43,7 @@ class SharedPartition(NamedTuple):
 
 
 class SessionChange(NamedTuple):
-    """The part of a ShareFetch that changes the session."""
+    """The part of a ShareFetch that changes the session: partitions to add and to remove."""
 
     epoch: int
     add: list[SharedPartition]

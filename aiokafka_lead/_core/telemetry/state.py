@@ -42,7 +42,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another phase."""
+    """Events that move the exchange to another phase."""
 
     ASK = "ask"
     """The client sent GetTelemetrySubscriptions."""
@@ -105,7 +105,7 @@ _EVERYTHING = "*"
 
 
 class Subscription(NamedTuple):
-    """A subscription as returned by the broker."""
+    """A subscription to metrics, as the broker has returned it."""
 
     subscription_id: int
     interval_s: float
@@ -218,13 +218,13 @@ class TelemetryState:
 
     @property
     def may_push(self) -> bool:
-        """True if another push may follow."""
+        """True if another push may follow the current one."""
         return not self.ended and (self.subscription is None or self.subscription.wants_any)
 
     # --- subscriptions -----------------------------------------------------------------------------------------------
 
     def ask(self) -> GetTelemetrySubscriptionsRequest:
-        """Return the request for a subscription, and record it as sent."""
+        """Return the request for a subscription, which counts as sent."""
         self._take(Event.ASK)
         return GetTelemetrySubscriptionsRequest(client_instance_id=self.client_instance_id or _NO_ID)
 

@@ -240,7 +240,8 @@ class AnswerReader:
     ) -> None:
         """Handle a partition without an error: the bounds of its log, the replica to read from, and its records.
 
-        The records go undecoded to the prefetch buffer. If the log diverges, or all records are too old, none are used.
+        The records go undecoded to the prefetch buffer. They are ignored if the log diverges or if all of them are too
+        old.
         """
         if data.high_watermark >= 0:
             state.high_watermark = data.high_watermark

@@ -182,7 +182,7 @@ class InHand:
 
     @property
     def uncommitted(self) -> list[TopicPartition]:
-        """Revoked partitions whose records may be part of a later transaction."""
+        """Revoked partitions with uncommitted records whose results may be part of a later transaction."""
         return sorted(self._uncommitted)
 
     def went_back(self) -> None:

@@ -1,4 +1,4 @@
-"""The state of reading of one consumer, and its counters."""
+"""The reading state of one consumer, with its counters."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class RecordBatch(Generic[K, V]):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and partition, as the consumer's methods expect them."""
+        """Topic and partition as a `TopicPartition`, which the consumer's methods expect."""
         return self._tp
 
     @property

@@ -440,7 +440,7 @@ class HeartbeatMember(ABC):
             self._forget_told()
 
     def _accepted(self, response: Any) -> None:
-        """Take over the epoch and the target assignment from the response to an accepted heartbeat."""
+        """Take over the member epoch and the target from the response to an accepted heartbeat."""
         self.epoch = response.member_epoch
         if response.assignment is not None:
             self._target.aim(response.assignment.topic_partitions, self._owned_topics())

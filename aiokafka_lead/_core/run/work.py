@@ -477,7 +477,7 @@ class Work:
         self._unqueue(partition)
 
     def close(self, partition: PartitionWork) -> None:
-        """Handle no more records of the partition. Handlers may still finish their records."""
+        """Start no more records of the partition. Handlers that are running may still finish theirs."""
         self._settle()
         partition.closed = True
         partition.shut = True

@@ -74,7 +74,7 @@ class ShareCounters(LeaderMoveCounters):
         self.of(acquired.tp.topic).records_lost += acquired.lost - before
 
     def fetched(self, node_id: int, sent_at: float, now: float, *, answered: bool) -> None:
-        """Count a ShareFetch request to this broker that has ended: its latency, or a failure."""
+        """Count a ShareFetch request to this broker that has ended: with its latency, or as failed."""
         self.fetches += 1
         if answered:
             self.answered_at = now

@@ -296,7 +296,7 @@ class TelemetryState:
             self._take(Event.END)
 
     def close(self, last_push: bool) -> None:
-        """Close. If there is a subscription and ``last_push`` is True, push the last metrics first."""
+        """End the exchange. If there is a subscription and ``last_push`` is True, push the last metrics first."""
         if last_push and self.phase in (Phase.PUSH_NEEDED, Phase.PUSH_IN_PROGRESS):
             self._take(Event.CLOSE)
             self.due_at = 0.0

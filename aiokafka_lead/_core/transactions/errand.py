@@ -230,7 +230,7 @@ class Errand:
         if verdict is Verdict.REFUSE and self.in_doubt and self.call is Call.COMMIT:
             verdict = Verdict.RETRY  # the outcome of the transaction must be found out, however long it takes
         if verdict is Verdict.ASK and self._contradicted:
-            self._contradicted = False  # the next refusal leads to another question
+            self._contradicted = False  # the next refusal leads to another request
             verdict = Verdict.RETRY
         step = _STEPS.get(verdict)
         if step is None:

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 
 class Inherited(Protocol):
-    """An object that a child process must not use."""
+    """A client, connection or listener that a child process must not use."""
 
     def forked(self) -> None:
         """Called in the child process after a fork, outside of tasks and event loops."""

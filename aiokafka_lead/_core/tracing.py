@@ -65,11 +65,11 @@ class SendTracing(Protocol):
     unsampled: Unsampled
 
     def send(self, topic: str, key: object, value: object, partition: int | None, headers: Headers) -> SendSpan:
-        """Start the span of one record."""
+        """Start the span of a call of ``send``, which has these arguments."""
         ...
 
     def send_many(self, topic: str, count: int, partition: int | None) -> SendSpan:
-        """Start the span of ``count`` records that are sent together."""
+        """Start the span of a call of ``send_many`` with ``count`` values."""
         ...
 
     def settled(self, topic: str, records: int, seconds: float, error: BaseException | None, /) -> None:

@@ -153,7 +153,7 @@ class TlsMaterial:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that `context` reads."""
+        """The paths of the files that `context` reads."""
         return tuple(path for path in (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile) if path is not None)
 
     def check(self) -> None:

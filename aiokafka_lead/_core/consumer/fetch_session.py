@@ -226,7 +226,7 @@ class FetchOptions(NamedTuple):
     client_rack: str | None
 
     def without_rack(self) -> FetchOptions:
-        """Return the same settings without a rack."""
+        """Return the same settings without a rack, so that the leader names no follower."""
         return self._replace(client_rack=None)
 
 

@@ -30,7 +30,7 @@ class Asker(Protocol):
     """A consumer that opens asks and receives the answers."""
 
     def answered(self, answered: Answered, /) -> None:
-        """Called with the answer to the consumer's ask."""
+        """Called with the answer to the consumer's ask, which has been closed."""
 
 
 class MergedRequest(NamedTuple):

@@ -88,7 +88,7 @@ class Positions:
         self._accompanying = frozenset(name for names in companions.values() for name in names)
 
     def own(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return these partitions without the companions among them."""
+        """Return the partitions that are not companions of others."""
         return [tp for tp in partitions if tp[0] not in self._accompanying]
 
     def with_companions(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:

@@ -119,7 +119,7 @@ class NewTopics:
     """
 
     def __init__(self, timeout_s: float) -> None:
-        """Start without possible new topics. ``timeout_s`` is the longest wait for newer metadata, in seconds."""
+        """Start without a wait. ``timeout_s`` is the longest wait for newer metadata, in seconds."""
         self._timeout_s = timeout_s
         self._possible = False
         self._since: tuple[int, float] | None = None

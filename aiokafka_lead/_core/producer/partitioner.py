@@ -36,7 +36,7 @@ class NodeAvailability:
         self._blocked_since: dict[int, float] = {}
 
     def blocked(self, node_id: int, now: float) -> None:
-        """Record that batches are ready for the broker but cannot be sent now."""
+        """Record that batches are ready for the broker but cannot be sent. The timeout starts unless it is running."""
         if self._timeout_s > 0:
             self._blocked_since.setdefault(node_id, now)
 

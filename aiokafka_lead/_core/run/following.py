@@ -189,7 +189,7 @@ class Following:
         return family is not None and not family.scans
 
     def scans(self) -> Iterator[TopicPartition]:
-        """Yield the retry partitions that are being scanned."""
+        """Yield the retry partitions whose scans are not complete."""
         return (tp for tp, family in list(self._families.items()) if tp in family.scans)
 
     def starts(self) -> dict[TopicPartition, Position]:

@@ -364,7 +364,7 @@ _STEPS: dict[Verdict, Callable[[Errand, KafkaError], None]] = {
 #
 # To end a transaction, the coordinator has transaction markers written to all partitions, and then writes the end to
 # its log. Until then, it refuses the next transaction's partitions. If it handles no other requests, it sends that last
-# log record to its followers only when the next request arrives (``ActionQueue``). A question before the markers are
+# log record to its followers only when the next request arrives (``ActionQueue``). A request before the markers are
 # written is therefore useless, and each moment after that is lost time.
 
 

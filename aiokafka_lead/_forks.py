@@ -13,10 +13,10 @@ from weakref import WeakSet
 
 
 class Inherited(Protocol):
-    """An object that a child process must not use."""
+    """A client, connection or listener that a child process must not use."""
 
     def forked(self) -> None:
-        """Handle the fork. Called in the child process, outside of tasks and event loops."""
+        """Called in the child process after a fork, outside of tasks and event loops."""
 
 
 _sockets: WeakSet[socket.socket] = WeakSet()

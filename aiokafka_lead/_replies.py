@@ -23,12 +23,12 @@ _log = logging.getLogger("aiokafka_lead.fastapi")
 
 
 async def too_large(request: Request | WebSocket, error: Exception) -> Response | None:
-    """Respond to a request whose record is too large."""
+    """Respond with status 413 to a request whose record is too large."""
     return await _refused(request, 413, "too large")
 
 
 async def unavailable(request: Request | WebSocket, error: Exception) -> Response | None:
-    """Respond to a request that failed because of Kafka, or because of a mistake of the program; log the error."""
+    """Respond with status 503, or 500 for a mistake of the program, and log the error."""
     method = request.method if isinstance(request, Request) else "WebSocket"
     if not _is_mistake(error):
         _log.warning("%s %s: %s", method, request.url.path, described(error))
@@ -41,7 +41,7 @@ async def unavailable(request: Request | WebSocket, error: Exception) -> Respons
 async def _refused(
     request: Request | WebSocket, status: int, detail: str, headers: Mapping[str, str] | None = None
 ) -> Response | None:
-    """Return the response to a failed request, or close a WebSocket, which gets no response."""
+    """Return the response to a failed request. A WebSocket gets no response and is closed instead."""
     if isinstance(request, Request):
         return JSONResponse({"detail": detail}, status, headers)
     with suppress(RuntimeError, WebSocketDisconnect):  # it is already closed
@@ -50,7 +50,7 @@ async def _refused(
 
 
 def _is_mistake(error: Exception) -> bool:
-    """Return True for a mistake of the program, which a repetition of the request cannot correct."""
+    """Return True for a mistake of the program, which repeating the request cannot correct."""
     if isinstance(error, errors.RecordSerializationError):
         return not is_outage(error)
     return isinstance(error, errors.ConfigError | errors.ConfigTypeError | errors.IllegalStateError) and not isinstance(

@@ -125,7 +125,7 @@ async def bury(client: Client, config: ConsumerConfig, failed: Sequence[errors.R
 
 
 class _Attended(Protocol):
-    """A consumer or share consumer, or a relay."""
+    """The required methods of a client that `attended` runs: a consumer, a share consumer or a relay."""
 
     @property
     def client_id(self) -> str: ...

@@ -70,7 +70,7 @@ class Scrapes:
             self._path.unlink(missing_ok=True)
 
     def end(self) -> None:
-        """End `serve`, so other workers get no more answers."""
+        """End `serve`. Other workers get no more answers."""
         self._scope.cancel()
 
     async def _answer(self, stream: ByteStream) -> None:

@@ -38,14 +38,14 @@ class Received:
             self._bell.send(b"!")
 
     async def next(self) -> signal.Signals:
-        """Wait for the next signal."""
+        """Return the next signal in the order of arrival. Waits until there is one."""
         while not self.numbers:
             await anyio.wait_readable(self._news)
             self._news.recv(1024)
         return self.numbers.popleft()
 
     def close(self) -> None:
-        """Release the sockets."""
+        """Release the sockets that wake the task."""
         self._news.close()
         self._bell.close()
 

@@ -18,7 +18,7 @@ else:
 
     @functools.cache
     def _model(count):
-        """Return the attributes of a named tuple with this many fields, whose names are numbers."""
+        """Return the attributes of a named tuple with this many fields, which are named ``n0``, ``n1`` and so on."""
         model = namedtuple("_", map(_numbered, range(count)))
         return dict(vars(model))  # not of a temporary class, which the garbage collector may clear in the meantime
 

@@ -265,7 +265,7 @@ class Client(Facade):
 
 
 class _Shared(Kind):
-    """Start and stop of shared connections."""
+    """Starts and stops shared connections, and stops the clients that use them."""
 
     stop_within_ms = math.inf  # each client has its own time limit
     closing_share, closing_ms = 0.05, 375.0

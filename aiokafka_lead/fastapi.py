@@ -87,7 +87,7 @@ Transactional = Dependency[Producer[Any, Any]] | Dependency["TransactionPipeline
 
 
 class _Consuming:
-    """A consumer whose records the app handles."""
+    """A consumer whose records the app handles, with its handler and options."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class _Consuming:
         """Reason why its records are no longer handled. None while they are handled."""
 
     async def run(self, consumer: AnyConsumer) -> None:
-        """Handle records until the consumer is stopped."""
+        """Handle records until the consumer is stopped. An error is stored for the health routes."""
         try:
             options = dict(self._options)
             if self.exactly_once is not None:
@@ -121,7 +121,7 @@ class _Consuming:
 
 
 class _Relaying:
-    """An outbox that the app publishes."""
+    """An outbox that the app publishes while it runs."""
 
     def __init__(self, make: Callable[[Client], Relay]) -> None:
         self.dependency = Dependency(make)
@@ -129,7 +129,7 @@ class _Relaying:
         """Reason why the outbox is no longer published. None while it is published."""
 
     async def run(self, relay: Relay) -> None:
-        """Publish until the relay is stopped."""
+        """Publish the outbox until the relay is stopped."""
         try:
             await relay.run()
         except Exception as error:
@@ -337,7 +337,7 @@ class Kafka:
         self._dependencies.append(dependency)
         return dependency
 
-    # --- the app's life ----------------------------------------------------------------------------------------------
+    # --- starting and stopping ---------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:

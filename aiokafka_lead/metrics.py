@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Figure(NamedTuple):
-    """Kind of a metric, and its names in Prometheus and Java."""
+    """The kind of a metric, and its names in Prometheus and in Java."""
 
     kind: Literal["counter", "gauge", "histogram"]
     prometheus: str
@@ -42,7 +42,7 @@ class Figure(NamedTuple):
 
 
 def figures(metrics: type) -> dict[str, Figure]:
-    """Return the metrics of one of these classes, by the name of the field."""
+    """Return the metrics that a class declares, by the name of the field."""
     return {each.name: each.metadata["figure"] for each in fields(metrics) if "figure" in each.metadata}
 
 
@@ -71,7 +71,7 @@ def _empty() -> LatencyHistogram:
 
 
 class LatencyHistogram(Frozen):
-    """Counts of durations in milliseconds, by length."""
+    """Histogram of durations in milliseconds."""
 
     counts: tuple[int, ...]
     """Number of durations up to ``bounds_ms[0]``, then number of durations from there up to ``bounds_ms[1]``, and so

@@ -122,7 +122,7 @@ def _texts(metrics: type) -> dict[str, str]:
 
 @functools.cache
 def _classes(module: str) -> dict[str, list[ast.stmt]]:
-    """Return the bodies of a module's classes."""
+    """Return the body of each class in a module's source, by the name of the class."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (OSError, TypeError):  # TypeError: modules in memory have no ``__file__``

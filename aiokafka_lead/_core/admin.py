@@ -62,13 +62,13 @@ BY_ANYONE = RetryRule(codes=frozenset(), brief=frozenset({UNKNOWN_TOPIC_OR_PARTI
 
 
 def failure(code: int, what: str, message: str | None = None) -> KafkaError:
-    """Return the error for the error code of one item."""
+    """Return the error for the error code of one item. Its message begins with ``what``, which names the item."""
     kind = error_for_code(code)
     return kind(f"{what}: {shown(message or '') or kind().message}")
 
 
 def outcome(value: V, code: int, what: str, message: str | None = None) -> V | KafkaError:
-    """Return the value if ``code`` is 0, otherwise the error."""
+    """Return the value if ``code`` is 0, otherwise the error for the code (see `failure`)."""
     return value if code == 0 else failure(code, what, message)
 
 

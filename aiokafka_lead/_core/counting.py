@@ -12,7 +12,10 @@ M = TypeVar("M")
 
 
 def counts_of(metrics: type, *counters: object, **of_this_moment: Any) -> dict[str, Any]:
-    """Return the values of a metrics class by field, from the arguments or from the counters of the same name."""
+    """Return the values of a metrics class, by the name of the field.
+
+    They come from the keyword arguments, and otherwise from attributes of ``counters`` with the same names.
+    """
     counted = {
         field.name: getattr(each, field.name)
         for field in fields(metrics)

@@ -54,7 +54,7 @@ def evades(error: errors.KafkaError) -> bool:
 
 
 class Inquiry:
-    """A question that any broker can answer. It is kept until an answer has proved right.
+    """Chooses which broker to ask a question that any broker can answer, until an answer has proved right.
 
     The least loaded broker is asked first. After repeated failures (see `Trust`), each broker is asked once before any
     broker is asked a second time.
@@ -71,7 +71,7 @@ class Inquiry:
         """Latest error or answer of each broker asked since the last right answer, for error messages."""
 
     def asks(self, node_id: int) -> None:
-        """Record that a request is sent to this broker."""
+        """Record that the question is being sent to this broker."""
         self._asked.add(node_id)
         self.said.setdefault(node_id, "no answer yet")
 
@@ -81,7 +81,7 @@ class Inquiry:
         return self._refused(node_id, error, asked_at, now)
 
     def settled(self) -> None:
-        """Record that the answer was right."""
+        """Record that the last answer has proved right. Earlier failures no longer count."""
         if self.said:
             self._trust.confirmed()
             self._asked.clear()
@@ -92,7 +92,7 @@ class Inquiry:
         return self._trust.refused_since if self._trust.in_doubt(now, self._patience_s) else None
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
-        """Return the brokers that should be asked last."""
+        """Return the brokers that should be asked last, because they did not help before."""
         return () if self.doubted_since(now) is None else self._asked_before(nodes)
 
     def _asked_before(self, nodes: Collection[int]) -> set[int]:
@@ -123,7 +123,7 @@ class CoordinatorInquiry(Inquiry):
         """True if the suspect may wrongly consider itself the coordinator. It is then the last broker to be asked."""
 
     def found(self, informant: int, node_id: int) -> None:
-        """Record the coordinator that a broker has named."""
+        """Record that the broker ``informant`` has named this coordinator."""
         self.node_id = node_id
         self.said[informant] = f"named broker {node_id}"
 

@@ -30,7 +30,7 @@ class Latencies:
         self._peak_ms = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count a duration in seconds."""
+        """Add one duration to the histogram."""
         took_ms = seconds * 1000
         self._sum_ms += took_ms
         if took_ms > self._peak_ms:
@@ -40,7 +40,7 @@ class Latencies:
         self._counts[at] += 1
 
     def snapshot(self) -> LatencyHistogram:
-        """Return the current counts."""
+        """Return the counts so far, as an immutable histogram."""
         from ..metrics import LatencyHistogram  # imported here because few programs take a snapshot
 
         return LatencyHistogram(tuple(self._counts), self._sum_ms)

@@ -19,7 +19,7 @@ Handle = Callable[[Any], Awaitable[object]]
 
 
 class TracedClient(NamedTuple):
-    """Data about a client for a tracer."""
+    """The data about a client that a tracer adds to spans and metrics."""
 
     client_id: str
     host: str
@@ -44,18 +44,18 @@ class TracedClient(NamedTuple):
 
 
 class SendSpan(Protocol):
-    """One call of ``send`` or ``send_many``."""
+    """The span of one call of ``send`` or ``send_many``."""
 
     def carry(self, headers: Headers) -> Headers:
-        """Return the record's headers with the trace context added."""
+        """Return the headers of the record to send, with the trace context added."""
         ...
 
     def taken(self, delivery: Any) -> None:
-        """Record that the call is returning this `Delivery` or `DeliveryBatch`."""
+        """Called when the call returns this `Delivery` or `DeliveryBatch`."""
         ...
 
     def failed(self, error: BaseException) -> None:
-        """Record that the call is raising this error."""
+        """Called when the call raises this error."""
         ...
 
 
@@ -65,11 +65,11 @@ class SendTracing(Protocol):
     unsampled: Unsampled
 
     def send(self, topic: str, key: object, value: object, partition: int | None, headers: Headers) -> SendSpan:
-        """Start the span of one record."""
+        """Start the span of a call of ``send``, which has these arguments."""
         ...
 
     def send_many(self, topic: str, count: int, partition: int | None) -> SendSpan:
-        """Start the span of ``count`` records that are sent together."""
+        """Start the span of a call of ``send_many`` with ``count`` values."""
         ...
 
     def settled(self, topic: str, records: int, seconds: float, error: BaseException | None, /) -> None:
@@ -162,7 +162,7 @@ class ReadTracing(Protocol):
         ...
 
     def stopped(self) -> None:
-        """Record that the consumer will hand out no more records."""
+        """Called when the consumer will hand out no more records."""
         ...
 
 
@@ -179,7 +179,7 @@ class Tracer(Protocol):
 
 
 class Installed:
-    """The process's tracer. Clients that start later use it."""
+    """Holds the tracer of the process, which clients take when they start."""
 
     __slots__ = ("tracer",)
 

@@ -49,5 +49,5 @@ class Trust:
         return self.refusals >= DOUBT_AFTER or now - self.refused_since >= patience_s
 
     def confirmed(self) -> None:
-        """Record a success. The party is trusted again."""
+        """Record that the party has done its work. It is trusted again."""
         self.refusals = 0

@@ -37,11 +37,11 @@ class Unsampled:
         self.headers = headers
 
     def covers(self, topic: str) -> bool:
-        """Return True if a send to the topic is known not to be sampled."""
+        """Return True if a send to the topic needs no call of the tracer."""
         return not self.on or (self._current() is self._context and topic in self._topics)
 
     def turn_off(self) -> None:
-        """Record that the tracer was removed."""
+        """Forget the context, because the tracer was removed. From now on, every send is covered."""
         self.on = False
         self._context = None
         self.headers = ()

@@ -56,7 +56,7 @@ class _Failure(Generic[E]):
 
 
 class Addresses(Generic[E]):
-    """The addresses of a host, with the failures of each until it succeeds. Threads may share it."""
+    """Tracks the addresses of a host, with the failure of each until it succeeds. Threads may share it."""
 
     def __init__(self) -> None:
         self.failures: dict[str, _Failure[E]] = {}
@@ -71,7 +71,7 @@ class Addresses(Generic[E]):
         """Number of times that each address has been left since it last led to the right peer."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
-        """Record that no connection to the address became ready. ``silent`` is True if the address did not respond."""
+        """Remember that no connection to the address became ready. ``silent`` is True if it did not respond."""
         known = self.failures.pop(address, None)
         silences = 0 if not silent else 1 if known is None else known.silences + 1
         self.failures[address] = _Failure(error, self.successes, silences)
@@ -106,7 +106,7 @@ class Addresses(Generic[E]):
         return self._left.keys() >= {*self.known}
 
     def stayed(self) -> None:
-        """Record that the latest connection has led to the right peer."""
+        """Record that the latest connection has led to the right peer, so its address is not avoided."""
         if self._latest is not None:
             self._left.pop(self._latest, None)
 
@@ -164,7 +164,7 @@ class Search(Generic[E, T]):
         return {address: self.found[address] for address in self._trying}
 
     def begin(self, address: str) -> None:
-        """Record that a connection to the address is being opened."""
+        """Record that a connection to the address is being opened. `refused` or `reached` must follow."""
         self._begun.append(address)
 
     def refused(self, address: str, error: E) -> None:
@@ -195,7 +195,7 @@ class Search(Generic[E, T]):
         return news
 
     def succeeded(self) -> None:
-        """Record that the connection to the accepting address is ready."""
+        """Record that the connection is ready, so the failure of its address is forgotten."""
         self._addresses.succeeded(self._trying[0])
 
     def left(self) -> bool:

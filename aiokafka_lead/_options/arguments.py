@@ -20,7 +20,7 @@ TIMEOUT = optional(milliseconds())
 
 
 def timeout_s(timeout_ms: float | None) -> float | None:
-    """Return the ``timeout_ms`` of a call, which may be None, in seconds."""
+    """Return the ``timeout_ms`` of a call in seconds, or None if it is None."""
     given: float | None = TIMEOUT("timeout_ms", timeout_ms)
     return None if given is None else given / 1000
 
@@ -33,7 +33,7 @@ _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def string(name: str, value: Any) -> str:
-    """Return a string that UTF-8 can encode. It may be empty."""
+    """Check that a value is a string that UTF-8 can encode, and return it. It may be empty."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     return exact_str(encodable(name, value))

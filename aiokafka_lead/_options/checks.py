@@ -41,7 +41,7 @@ class Checked(Frozen):
         self._check()
 
     def _check(self) -> None:
-        """Check combinations of options."""
+        """Check combinations of options. Subclasses override this. It is called when each option has been checked."""
 
 
 class Secret(str):
@@ -185,7 +185,7 @@ def one_of(*allowed: object) -> Check:
 
 
 def text(name: str, value: Any) -> str:
-    """Return a string that is not empty."""
+    """Check that a value is a string and not empty, and return it."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value:

@@ -55,7 +55,7 @@ _NO_FIELDS = dict.fromkeys(FIELDS)
 
 
 def _named(args: tuple[object, ...]) -> Mapping[str, object]:
-    """Return the fields whose values are among the arguments."""
+    """Return the log fields whose values are found among the arguments of a message."""
     found: dict[str, object] = {}
     for arg in args:
         if isinstance(arg, TopicPartition):

@@ -66,7 +66,7 @@ class Prepared(ABC):
 
 
 class Function(NamedTuple):
-    """An inspected serializer or deserializer."""
+    """A serializer or deserializer of the application, and how it must be called."""
 
     call: Callable[..., Any]
     asks: bool
@@ -78,7 +78,7 @@ class Function(NamedTuple):
 
 
 def inspected(name: str, function: Any) -> Function:
-    """Inspect the function passed for this option. Raises `ConfigTypeError` if it is unsuitable."""
+    """Return the function passed for this option, inspected. Raises `ConfigTypeError` if it is unsuitable."""
     if not callable(function):
         raise ConfigTypeError(f"{name} must be callable, not {type(function).__name__}")
     if isinstance(function, Prepared):

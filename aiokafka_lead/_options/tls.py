@@ -153,7 +153,7 @@ class TlsMaterial:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that `context` reads."""
+        """The paths of the files that `context` reads."""
         return tuple(path for path in (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile) if path is not None)
 
     def check(self) -> None:
@@ -216,7 +216,7 @@ class TlsMaterial:
         return context
 
     def _cadata(self) -> str | bytes | None:
-        """Return PEM as a str, and DER as bytes, as `ssl` requires."""
+        """Return the authorities as ``cadata`` for `ssl`, which requires a str for PEM and bytes for DER."""
         given = self.ssl_cadata
         if given is None:
             return None

@@ -33,7 +33,7 @@ _RECORD_BYTES = RECORD_BYTES
 
 
 def too_many_records(count: int, max_bytes: int) -> BatchTooLargeError:
-    """Return the error for a number of records that alone exceeds the reader's limit."""
+    """Return the error for a batch whose records exceed the limit even without their contents."""
     return BatchTooLargeError(f"the batch, of {count} records, is larger than {max_bytes} bytes in memory")
 
 
@@ -224,7 +224,7 @@ class Columns:
         return cls(join_indexes([part.index for part in parts]))
 
     def only(self, rows: Sequence[int]) -> Columns:
-        """Return the columns of these rows."""
+        """Return columns with only the records at these indices."""
         return Columns(self.index.only(rows))
 
     def __len__(self) -> int:
@@ -251,14 +251,14 @@ class Columns:
 
     @property
     def keys(self) -> list[bytes | None]:
-        """Key of each record."""
+        """Key of each record, or None if it has none."""
         if self._keys is None:
             self._keys = self.index.keys()
         return self._keys
 
     @property
     def values(self) -> list[bytes | None]:
-        """Value of each record."""
+        """Value of each record, or None if it has none."""
         if self._values is None:
             self._values = self.index.values()
         return self._values

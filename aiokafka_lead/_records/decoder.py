@@ -163,7 +163,7 @@ class RecordReader:
         return at
 
     def finish(self) -> None:
-        """Check that the batch ends here."""
+        """Check that the batch ends after the last record."""
         if self.at != self.size:
             corrupt("a batch is longer than its records")
 
@@ -264,7 +264,7 @@ def read_records(
 
 
 class RecordIndex:
-    """The positions of each record's parts in the payload of a batch."""
+    """Finds the key, value and headers of each record in the payload of a batch."""
 
     def __init__(
         self, payload: bytes | memoryview, offsets: array[int], timestamps_ms: array[int], spans: array[int]
@@ -276,7 +276,7 @@ class RecordIndex:
         """For each record, position and size (-1 for null) of key and value, and start and end of the headers."""
 
     def only(self, rows: Sequence[int]) -> RecordIndex:
-        """Return an index of these rows, over the same payload."""
+        """Return an index of the records at these indices, over the same payload."""
         offsets, timestamps_ms, span_array = array("q"), array("q"), array("i")
         for row in rows:
             offsets.append(self.offsets[row])
@@ -285,11 +285,11 @@ class RecordIndex:
         return RecordIndex(self.payload, offsets, timestamps_ms, span_array)
 
     def keys(self) -> list[bytes | None]:
-        """Return the keys of all records."""
+        """Return the keys of all records. A missing key is None."""
         return self.contents(0)
 
     def values(self) -> list[bytes | None]:
-        """Return the values of all records."""
+        """Return the values of all records. A missing value is None."""
         return self.contents(2)
 
     def packed_keys(self) -> Packed:

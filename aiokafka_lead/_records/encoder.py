@@ -113,7 +113,7 @@ def exact_headers(headers: Sequence[Header]) -> Headers:
 
 
 def converted_headers(headers: Headers) -> Headers:
-    """Convert headers of other types. Raises an error if they are invalid."""
+    """Convert headers of other types to tuples of str and bytes. Raises an error if they are invalid."""
     found: list[Header] = []
     for name, content in headers:
         if not isinstance(name, str):
@@ -145,7 +145,7 @@ def write_headers(buffer: bytearray, at: int, headers: Headers) -> int:
 def body_size(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers_bytes: int
 ) -> int:
-    """Return the size of a record without its length. Its headers take ``headers_bytes``."""
+    """Return the size of a record, not counting its length field. Its headers take ``headers_bytes``."""
     size = 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + nullable_size(key) + nullable_size(value)
     return size + headers_bytes
 

@@ -51,7 +51,7 @@ def _table() -> list[int]:
 
 
 def in_python() -> Checksum:
-    """Return the same function without using the extension."""
+    """Return the function `crc32c` in plain Python, for installations without an extension."""
     table = _table()
 
     def crc32c(data: bytes | bytearray | memoryview) -> int:

@@ -105,7 +105,7 @@ class MessageSet:
 
 
 def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int) -> BatchView | MessageSet:
-    """Read one complete message, or one compressed set of messages, from ``data``."""
+    """Read one complete message, or one compressed set of messages, which is not decompressed yet."""
     outer = _parse(data, check_crcs)
     if outer.attributes & _CODEC_MASK:
         return MessageSet(outer, len(data), check_crcs, max_decompressed_bytes)
@@ -199,7 +199,7 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
 
 
 def _messages_in(data: memoryview, check_crcs: bool, max_decompressed_bytes: int) -> list[_Message]:
-    """Decompress a set and return its messages."""
+    """Decompress a compressed set, and return its messages."""
     messages: list[_Message] = []
     at = 0
     while at < len(data):

@@ -55,7 +55,7 @@ class ApiVersions:
 
     @staticmethod
     def from_response(response: ApiVersionsResponse) -> ApiVersions:
-        """Return the ranges of a broker's response, which must not contain an error."""
+        """Return the API versions and features in a broker's response, which must not contain an error."""
         return _of_release(
             tuple((api.api_key, api.min_version, api.max_version) for api in response.api_keys),
             tuple((feature.name, feature.max_version_level) for feature in response.finalized_features),

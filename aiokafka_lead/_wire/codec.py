@@ -114,7 +114,7 @@ def stepwise_decoder(message: type[Message], struct: type[Struct], version: int,
 
 
 def decoder_of(message: type[Message], version: int) -> Decoder:
-    """Return the decoder. The first call creates it. Raises `UnsupportedVersionError`."""
+    """Return the decoder of this version of a message, created on first use. Raises `UnsupportedVersionError`."""
     decoder = _decoders.get((message, version))
     if decoder is None:
         _check_version(message, version)
@@ -125,7 +125,7 @@ def decoder_of(message: type[Message], version: int) -> Decoder:
 
 
 def encoder_of(message: type[Message], version: int) -> Encoder:
-    """Return the encoder. The first call creates it. Raises `UnsupportedVersionError`."""
+    """Return the encoder of this version of a message, created on first use. Raises `UnsupportedVersionError`."""
     encoder = _encoders.get((message, version))
     if encoder is None:
         _check_version(message, version)

@@ -54,7 +54,7 @@ class Struct:
 
 
 class Message(Struct):
-    """The root of a schema. `encode` and `decode` accept it."""
+    """Base class of messages, which are the roots of schemas. `encode` and `decode` accept them."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ class Message(Struct):
 
 
 class Response(Message):
-    """The response of a broker."""
+    """Base class of the responses of brokers."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ R_co = TypeVar("R_co", bound=Response, covariant=True)
 
 
 class Request(Message, Generic[R_co]):
-    """The request of a client. ``R_co`` is the class of the response."""
+    """Base class of the requests of clients. ``R_co`` is the class of the response."""
 
     __slots__ = ()
 

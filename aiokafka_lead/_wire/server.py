@@ -32,7 +32,7 @@ def request_class(api_key: int) -> type[Request[Any]]:
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request."""
+    """The header of a request, as far as it is the same in all versions."""
 
     api_key: int
     version: int
@@ -41,7 +41,7 @@ class RequestHeader(NamedTuple):
 
 
 class RequestFrame(NamedTuple):
-    """A request as received by a broker."""
+    """A request as a broker receives it: the header and the message."""
 
     api_key: int
     version: int

@@ -74,7 +74,7 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """Number of bytes still missing from a large frame, or 0 if unknown."""
+        """Number of bytes that a large frame still lacks. 0 if none is in progress."""
         return 0 if self._body is None else len(self._body) - self._filled
 
     def get_buffer(self) -> memoryview:
@@ -84,7 +84,7 @@ class FrameReader:
         return self._scratch_view[self._end :] if self._end else self._scratch_view
 
     def received(self, count: int) -> list[Buffer]:
-        """Process the ``count`` bytes that were written to the buffer. Return the frames that are now complete."""
+        """Process ``count`` bytes, which the caller has written to the buffer. Return the frames that they complete."""
         if self._body is not None:
             return self._received_body(count)
         scratch = self._scratch_view

@@ -48,7 +48,7 @@ class InFlight:
 
 
 class InFlightLedger:
-    """The requests in flight, in the order in which they were sent.
+    """Tracks the requests in flight, in the order in which they were sent.
 
     Invariant: correlation ids are consecutive, and wrap around after 2**31 - 1.
     """
@@ -66,13 +66,13 @@ class InFlightLedger:
         return len(self._entries)
 
     def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone, raw: bool = False) -> None:
-        """Add a request that was sent with ``next_id`` and will be answered."""
+        """Add a request that was sent with the correlation id ``next_id`` and gets a response."""
         self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done, raw, self._silent))
         self._silent = 0
         self._advance()
 
     def skip(self) -> None:
-        """Count a request that was sent with ``next_id`` and will not be answered."""
+        """Count a request that was sent with ``next_id`` and gets no response, such as Produce with ``acks=0``."""
         self._silent += 1
         self._advance()
 
@@ -112,7 +112,7 @@ class InFlightLedger:
         return self._entries[0] if self._entries else None
 
     def expired(self, now: float) -> InFlight | None:
-        """Return a request whose deadline has passed, or None."""
+        """Return the oldest request whose deadline has passed, or None."""
         for entry in self._entries:
             if entry.deadline <= now:
                 return entry
@@ -123,7 +123,7 @@ class InFlightLedger:
         return min((entry.deadline for entry in self._entries), default=math.inf)
 
     def drain(self) -> list[InFlight]:
-        """Remove and return all requests, in order."""
+        """Remove and return all requests, in the order in which they were sent."""
         entries = list(self._entries)
         self._entries.clear()
         return entries

@@ -30,7 +30,7 @@ _LEAST_MARGIN_S, _LEAST_MARGIN_PART = 0.1, 1 / 3
 
 
 class Session(NamedTuple):
-    """The times of a session in monotonic seconds."""
+    """The times of an authenticated connection, in monotonic seconds."""
 
     renew_at: float
     """Time at which to open the next connection. Infinity if the session is too short for that."""

@@ -49,20 +49,20 @@ class Chunk:
         """Number of records that had been handed out when `withdraw` was called, or None if it has not been called."""
 
     def left(self) -> int:
-        """Return the number of records that have not been handed out."""
+        """Return the number of records that are left to hand out, ready or not."""
         return length_hint(self.remaining)
 
     def ready_left(self) -> int:
-        """Return the number of records that can be handed out now."""
+        """Return the number of records that are left and ready to be handed out."""
         return self.ready - self.handed_out()
 
     def deserialized(self, at: int, record: Record) -> None:
-        """Replace the first record that is not ready by its deserialized form. ``index`` is its index."""
+        """Replace the record at index ``at``, the first that is not ready, by its deserialized form."""
         self.records[at] = record
         self.ready = max(self.ready, at + 1)
 
     def drop(self, record: Record) -> None:
-        """Skip this record if it is still the next to be handed out."""
+        """Remove this record if it is the next to be handed out. Otherwise, do nothing."""
         at = self.handed_out()
         if at < len(self.records) and self.records[at] is record:
             del self.records[at]
@@ -72,7 +72,7 @@ class Chunk:
         return len(self.records) - length_hint(self.remaining)
 
     def position(self) -> Position:
-        """Return the position of the next record to hand out."""
+        """Return the position of the next record to hand out or, at the end, the position after the chunk."""
         left = length_hint(self.remaining)
         if not left:
             return Position(self.next_offset, self.leader_epoch)
@@ -81,11 +81,11 @@ class Chunk:
         return Position(self.records[-left].offset, self.leader_epoch)
 
     def ahead(self) -> list[Record]:
-        """Return the remaining records without handing them out."""
+        """Return the records that have not been handed out, without handing them out."""
         return self.records[self.handed_out() :]
 
     def take(self, limit: int | None) -> list[Record]:
-        """Take and return the remaining records, or the first ``limit`` of them."""
+        """Hand out and return the remaining records, or the first ``limit`` of them."""
         first = self.handed_out()
         taken = self.records[first:] if limit is None else self.records[first : first + limit]
         # Moving a list's iterator in this way, and copying a slice, takes a tenth of the time of iterating.

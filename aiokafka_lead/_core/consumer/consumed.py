@@ -24,7 +24,7 @@ class TransactionPart(Protocol):
 
     @property
     def source(self) -> Source:
-        """The consumer. It is the same object for all parts of one consumer."""
+        """The consumer, as the same object for all of its parts."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class TransactionPart(Protocol):
         ...
 
     def ended(self, *, committed: bool) -> None:
-        """Record that the transaction has ended. Unless it is certain that it was committed, the consumer goes back."""
+        """Inform the consumer that the transaction has ended. It goes back unless the commit is certain."""
 
 
 class Consumed(Protocol):

@@ -20,7 +20,7 @@ SEEK_ON = "; seek past it to continue"
 
 
 class Deserializers:
-    """The application's deserializers of keys and values. None leaves the bytes unchanged."""
+    """Applies the application's deserializers to keys and values. None leaves the bytes unchanged."""
 
     __slots__ = ("_asks", "awaited", "key", "plain", "value", "waits")
 

@@ -100,7 +100,7 @@ LEADERS_WORD = {errors.OffsetOutOfRangeError.code, errors.CorruptRecordError.cod
 
 
 class AnswerOptions(NamedTuple):
-    """The consumer's options that `AnswerReader` needs."""
+    """The consumer's options that determine how `AnswerReader` treats responses."""
 
     read_committed: bool
     check_crcs: bool
@@ -113,7 +113,7 @@ class AnswerOptions(NamedTuple):
 
 
 class FetchOutcome:
-    """The result of reading a response: the actions that the caller has to take."""
+    """The result of reading a response: errors, hints and other actions for the caller to take."""
 
     __slots__ = ("doubt", "hints", "missing", "refresh")
 
@@ -128,7 +128,7 @@ class FetchOutcome:
 
 
 class AnswerReader:
-    """Applies Fetch responses to the states of the partitions."""
+    """Applies Fetch responses: updates the partitions' states, and adds records to the prefetch buffer."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class AnswerReader:
     def read(
         self, planned: PlannedFetch, response: FetchResponse, snapshot: ClusterSnapshot, now: float
     ) -> FetchOutcome:
-        """Process a response that has no top-level error."""
+        """Process a response without a top-level error. Return the actions that the caller has to take."""
         hints = HintReader(planned.version >= FIRST_FETCH_WITH_HINTS, response.node_endpoints)
         outcome = FetchOutcome(hints.hints)
         if planned.sent_at <= self._void_to:
@@ -224,7 +224,8 @@ class AnswerReader:
     ) -> None:
         """Handle a partition without an error: the bounds of its log, the replica to read from, and its records.
 
-        The records go undecoded to the prefetch buffer. If the log diverges, or all records are too old, none are used.
+        The records go undecoded to the prefetch buffer. They are ignored if the log diverges or if all of them are too
+        old.
         """
         if data.high_watermark >= 0:
             state.high_watermark = data.high_watermark
@@ -311,7 +312,7 @@ class AnswerReader:
         snapshot: ClusterSnapshot,
         now: float,
     ) -> None:
-        """Handle records of which all are before the requested offset.
+        """Handle a response whose records are all before the requested offset.
 
         The offsets in the log may be corrupt, because no checksum covers them. If the leader keeps sending such
         records, reading cannot continue.
@@ -340,7 +341,10 @@ class AnswerReader:
             self._prefetch.fail(state, error)
 
     def too_large(self, state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot, why: str) -> None:
-        """Handle a partition whose next data is too large to be read."""
+        """Stop reading a partition whose next batch is too large. Reads raise `FrameTooLargeError`.
+
+        ``why`` is the part of the message that says what is too large.
+        """
         if state.state is FetchState.FETCHING and not self._is_stale(state, asked, snapshot) and self._believe(state):
             what = f"{state.tp} cannot be read at offset {state.fetch_offset}"
             error = errors.FrameTooLargeError(
@@ -362,7 +366,10 @@ class AnswerReader:
     # --- truncation --------------------------------------------------------------------------------------------------
 
     def _diverging(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """Handle a leader in whose log the last fetched epoch ends at another offset (KIP-320, KIP-595)."""
+        """Handle a leader in whose log the last fetched epoch ends at another offset (KIP-320, KIP-595).
+
+        ``end_offset`` and ``epoch`` come from the response's ``DivergingEpoch``.
+        """
         if end_offset >= state.fetch_offset:
             # No record that was read has been lost. The leader only has another epoch at this offset.
             state.received(state.fetch_offset, epoch)
@@ -370,7 +377,7 @@ class AnswerReader:
             self._truncated(state, end_offset, epoch)
 
     def epoch_ended(self, state: PartitionState, end_offset: int, epoch: int, leader_epoch: int) -> None:
-        """Handle the response to OffsetForLeaderEpoch.
+        """Handle the response to OffsetForLeaderEpoch, which confirms the position or shows that the log has diverged.
 
         ``end_offset`` and ``epoch`` are -1 if the leader does not know the epoch.
         """
@@ -385,7 +392,10 @@ class AnswerReader:
             state.validate_later()
 
     def _truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """Handle a log that has lost records below the position."""
+        """Handle a log that no longer contains the records just before the position.
+
+        ``end_offset`` is the offset at which the leader's log diverges, and ``epoch`` is the epoch that ends there.
+        """
         self._counters.truncations += 1
         tp, offset = state.tp, state.fetch_offset
         if self._positions.policy_of(state, self._options.reset_policy) is None:
@@ -455,7 +465,7 @@ class AnswerReader:
             outcome.doubt = True
 
     def _out_of_range(self, state: PartitionState, log_start: int) -> None:
-        """Handle an offset that is out of range.
+        """Handle an offset that is out of range: reset the position or, without a reset policy, stop reading.
 
         ``log_start`` is the start of the log if the response contains it, otherwise -1.
         """

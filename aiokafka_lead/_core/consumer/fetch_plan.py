@@ -70,7 +70,7 @@ class PlannedFetch(NamedTuple):
 
 
 class _Node:
-    """The state of fetching from one broker."""
+    """Tracks the partitions fetched from one broker, its session, and the pending requests to it."""
 
     __slots__ = ("beside", "changed", "main", "members", "names", "session", "starved", "suspects", "wait_until")
 
@@ -96,7 +96,7 @@ class _Node:
 
     @property
     def asked_bytes(self) -> int:
-        """Return the maximum size in bytes of the pending responses."""
+        """Return the maximum total size in bytes of the responses that are pending from this broker."""
         return sum(planned.max_bytes for planned in (self.main, self.beside) if planned is not None)
 
 
@@ -132,7 +132,7 @@ class FetchPlanner:
         self.starved = False
         """True if `plan` delayed a request for lack of memory."""
 
-    # --- membership --------------------------------------------------------------------------------------------------
+    # --- assigning partitions to brokers -----------------------------------------------------------------------------
 
     def place(self, snapshot: ClusterSnapshot, now: float) -> None:
         """Assign each touched or due partition to the broker to fetch it from, or to none."""
@@ -198,7 +198,7 @@ class FetchPlanner:
         return None if node is None or node.main is None else node.main.sent_at
 
     def ask_anew(self) -> None:
-        """Include every partition in the next request, even if the session already has it."""
+        """Include every partition in the next requests, even if the brokers' sessions already have it."""
         for node in self._nodes.values():
             node.changed.update(dict.fromkeys(node.members))
 
@@ -213,7 +213,7 @@ class FetchPlanner:
             self.lookups[state] = None
 
     def _is_held(self, state: PartitionState) -> bool:
-        """Return True if a partition with a position must not be fetched at present."""
+        """Return True if a partition must not be fetched now: it is paused, or enough of its data is buffered."""
         if state.state is not FetchState.FETCHING:
             return False
         if state.still:
@@ -360,16 +360,19 @@ class FetchPlanner:
             self.starved = False
             self._prefetch.evict(wanted)
 
-    # --- answers -----------------------------------------------------------------------------------------------------
+    # --- responses ---------------------------------------------------------------------------------------------------
 
     def answered(self, planned: PlannedFetch) -> FetchSession | None:
-        """Record a response. Return the session that must process it, or None."""
+        """Record the response to a request. Return the session that must process it.
+
+        Returns None for a request beside the session.
+        """
         node = self._take(planned)
         node.suspects.cleared(planned.asked)
         return None if planned.request.sessionless else node.session
 
     def failed(self, planned: PlannedFetch) -> list[PartitionState]:
-        """Record that a request failed. Return its partitions."""
+        """Record that a request failed. Return its partitions that are still assigned."""
         node = self._take(planned)
         if not planned.request.sessionless:
             node.session.failed()
@@ -388,13 +391,13 @@ class FetchPlanner:
         return None if culprit is None else self._positions.get(culprit)
 
     def recall(self, node_id: int) -> None:
-        """Withdraw the session's pending request, so that another request can be planned."""
+        """Forget the session's pending request to this broker, so that another request can be planned."""
         planned = self._nodes[node_id].main
         if planned is not None:
             self._take(planned)
 
     def wait(self, node_id: int, until: float) -> None:
-        """Send no request to this broker before ``until``."""
+        """Send no request to this broker before the time ``until``."""
         self._nodes[node_id].wait_until = until
 
     def _take(self, planned: PlannedFetch) -> _Node:
@@ -458,7 +461,7 @@ class Suspects:
         return None
 
     def next(self, wanted: Container[TopicPartition]) -> TopicPartition | None:
-        """Return the wanted partition that must be fetched alone now, or None."""
+        """Return the next partition that must be fetched alone, or None. It is one of ``wanted``."""
         while self._left:
             tp = next(iter(self._left))
             if tp in wanted:

@@ -52,7 +52,10 @@ def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) 
 
 
 def version_to_send(version: int, by_topic_id: bool) -> int:
-    """Return the Fetch version to use, at most ``version``. Topics can be identified by name only in older versions."""
+    """Return the Fetch version to use: ``version``, or the last version with topic names.
+
+    ``by_topic_id`` is True if every topic of the request has a known id.
+    """
     return version if by_topic_id else min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
 
@@ -64,7 +67,7 @@ class TopicUse(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """The part of a Fetch request that concerns the session."""
+    """The part of a Fetch request that concerns the session: its id and epoch, and the changed partitions."""
 
     session_id: int
     epoch: int
@@ -84,7 +87,7 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSession:
-    """The consumer's side of the session with one broker. At most one request is in flight."""
+    """Tracks the consumer's side of the session with one broker. At most one request is in flight."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
@@ -146,7 +149,7 @@ class FetchSession:
         return request
 
     def answered(self, error_code: int, session_id: int) -> bool:
-        """Process the session's part of a response. Return True if its partitions are usable."""
+        """Process the error code and session id of a response. Return True if its partitions are usable."""
         if error_code:
             self.resets += 1
             self._begin_anew(NO_SESSION if error_code == FETCH_SESSION_ID_NOT_FOUND else self.session_id)
@@ -164,7 +167,10 @@ class FetchSession:
         return True
 
     def failed(self) -> None:
-        """Record a missing or invalid response. It is then unknown whether the broker has received the request."""
+        """Handle a missing or invalid response: the next request is full.
+
+        It is unknown whether the broker has received the request.
+        """
         self._begin_anew(self.session_id)
 
     def _begin_anew(self, session_id: int) -> None:
@@ -220,7 +226,7 @@ class FetchOptions(NamedTuple):
     client_rack: str | None
 
     def without_rack(self) -> FetchOptions:
-        """Return the same settings without a rack."""
+        """Return the same settings without a rack, so that the leader names no follower."""
         return self._replace(client_rack=None)
 
 

@@ -65,7 +65,7 @@ class NotLoaded(Exception):
 
 
 class ReadPartition(Protocol):
-    """The interface of a partition's state that is needed here."""
+    """The interface of a partition's state that `FetchedData` needs."""
 
     @property
     def tp(self) -> TopicPartition: ...
@@ -80,7 +80,7 @@ class ReadPartition(Protocol):
 
 
 class FetchedData:
-    """The batches of one partition from one response, in offset order."""
+    """Decodes the batches of one partition from one response, in offset order."""
 
     __slots__ = (
         "_aborted",
@@ -134,7 +134,7 @@ class FetchedData:
         self.restart()
 
     def restart(self) -> None:
-        """Read the batches again, from the partition's current position on."""
+        """Read the batches again, from the partition's current position on. Decoded records are dropped."""
         self._tail = None
         self._ahead.clear()
         self._hidden = None
@@ -323,7 +323,7 @@ class FetchedData:
         return None
 
     def _put_back(self, drawn: Sequence[BatchView | Unreadable]) -> None:
-        """Put drawn batches back in front of the others."""
+        """Put batches that `_draw` has returned back in front of the others."""
         self._ahead.extendleft(reversed(drawn))
         self._hidden = None  # it may come after the batches that were put back
 
@@ -353,7 +353,7 @@ class FetchedData:
         self._put_back([error])
 
     def _ended_by(self, error: Unreadable) -> KafkaError:
-        """Return the error for the application. Every later read raises it again."""
+        """Return an unreadable batch's error for the application, and raise it again in every later read."""
         topic, partition = self._partition.tp
         offset = self._position().offset
         text = f"{self._partition.tp} cannot be read at offset {offset}: {error.message}"
@@ -372,7 +372,7 @@ class FetchedData:
 
 
 def _kept(error: Unreadable, view: BatchView) -> Unreadable:
-    """Prepare the error of an unreadable batch to be raised later."""
+    """Return an unreadable batch's error in a form that can be kept and raised later."""
     if isinstance(error, BatchTooLargeError):
         error.next_offset = view.next_offset
     return without_frames(error)

@@ -68,7 +68,7 @@ class Followers:
         return failed or now >= since + CONNECTS_WITHIN_S
 
     def connected(self, node_id: int) -> None:
-        """Record that the follower is connected."""
+        """Record that the follower is connected, so it is not abandoned for a slow connection."""
         if self._connecting:
             self._connecting.pop(node_id, None)
 
@@ -88,7 +88,10 @@ class Followers:
     # --- responses of followers --------------------------------------------------------------------------------------
 
     def refused(self, node_id: int, tp: TopicPartition, now: float) -> None:
-        """Count an error or a lost connection received instead of this partition's records."""
+        """Count an error or a lost connection instead of a partition's records. Too many abandon the follower.
+
+        It is then abandoned for this partition only, for ``max_age_s``.
+        """
         key = (node_id, tp)
         trust = self._refusals.setdefault(key, Trust())
         if trust.refused(now, now, self._patience_s):
@@ -96,7 +99,7 @@ class Followers:
             self._useless[key] = _Left(now, now + self._max_age_s)
 
     def served(self, node_id: int, tp: TopicPartition) -> None:
-        """Record a response without an error. Earlier errors no longer count."""
+        """Record a response without an error. Earlier errors with this partition no longer count."""
         if node_id in self.named:
             self._unreachable.pop(node_id, None)
             self._refusals.pop((node_id, tp), None)
@@ -122,7 +125,10 @@ class Followers:
         return False
 
     def hides_rack(self, leader_id: int, now: float) -> bool:
-        """Return True if fetches from this leader should omit the rack."""
+        """Return True if fetches from this leader should omit the rack.
+
+        That is the case while the leader keeps naming a follower that was abandoned.
+        """
         ignored = self._ignored.get(leader_id)
         if not ignored:
             return False

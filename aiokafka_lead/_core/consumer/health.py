@@ -54,7 +54,7 @@ class Facts(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Maximum acceptable times in seconds."""
+    """The longest acceptable times, in seconds."""
 
     fetch_s: float
     heartbeat_s: float

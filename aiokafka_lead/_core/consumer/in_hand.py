@@ -68,7 +68,7 @@ class InHand:
             self._covered = None
 
     def release(self) -> None:
-        """Mark all records in hand as done."""
+        """Mark all records in hand as done, for example because the application reads again."""
         self._many.clear()
         self._abandoned.clear()
         self._lost.clear()
@@ -140,7 +140,7 @@ class InHand:
 
     @property
     def anything(self) -> bool:
-        """True if `release` would have an effect."""
+        """True if any record is in hand or lost, so that `release` has an effect."""
         return bool(self._many or self._one_by_one is not None or self._lost)
 
     # --- transactions ------------------------------------------------------------------------------------------------
@@ -182,11 +182,11 @@ class InHand:
 
     @property
     def uncommitted(self) -> list[TopicPartition]:
-        """Revoked partitions whose records may be part of a later transaction."""
+        """Revoked partitions with uncommitted records whose results may be part of a later transaction."""
         return sorted(self._uncommitted)
 
     def went_back(self) -> None:
-        """Count a return to earlier records. All uncommitted records will be delivered again, here or elsewhere."""
+        """Record that the consumer went back. All uncommitted records will be delivered again, here or elsewhere."""
         self.times_back += 1
         self._uncommitted.clear()
 
@@ -227,12 +227,12 @@ class InHand:
         return found
 
     def stored(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> None:
-        """Record offsets that were committed automatically."""
+        """Remember the offsets of an automatic commit, so that `done` does not return them again."""
         for tp, offset in offsets:
             self._stored[tp] = Position(offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch)
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], states: Iterable[PartitionState]) -> None:
-        """Record a commit by the application. All records before these offsets are done."""
+        """Record a commit by the application, after which all records before these offsets are done."""
         for state in states:
             offset = offsets.get(state.tp)
             position = state.position
@@ -318,7 +318,7 @@ class ParallelWork(Protocol):
         """Give up these partitions: wait for their handlers until the deadline, and commit the finished records."""
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget these partitions, because they have been revoked or lost."""
+        """Forget the records of these partitions, which have been revoked or lost."""
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
         """Yield each partition from which records were taken, and the position up to which all records are done."""

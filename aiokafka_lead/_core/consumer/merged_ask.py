@@ -27,10 +27,10 @@ A consumer may ask later than that, for example because its memory is full.
 
 
 class Asker(Protocol):
-    """A consumer that opens asks."""
+    """A consumer that opens asks and receives the answers."""
 
     def answered(self, answered: Answered, /) -> None:
-        """Called with the answer to the consumer's ask."""
+        """Called with the answer to the consumer's ask, which has been closed."""
 
 
 class MergedRequest(NamedTuple):
@@ -46,7 +46,7 @@ class MergedRequest(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The answer to an ask."""
+    """The answer to an ask: a response with the consumer's data, or an error."""
 
     owner: Asker
     planned: PlannedFetch
@@ -80,7 +80,7 @@ class AskingConsumer:
         self.kept_endpoints: list[NodeEndpoint] = []
 
     def wants_now(self, tp: TopicPartition) -> bool:
-        """Return True if the partition should be fetched for this consumer."""
+        """Return True if the partition should be fetched for this consumer now."""
         return not self.away and tp not in self.given
 
 
@@ -108,7 +108,7 @@ class Asks:
         return bool(self._closed)
 
     def open(self, consumer: AskingConsumer, planned: PlannedFetch, now: float) -> None:
-        """Open an ask. It replaces the consumer's earlier ask."""
+        """Open an ask with the request that the consumer has planned. It replaces the consumer's earlier ask."""
         self.close(consumer, now)
         self._closed.pop(consumer, None)
         consumer.ask, consumer.since = planned, now
@@ -125,7 +125,7 @@ class Asks:
             self._closed[consumer] = None
 
     def remove(self, consumer: AskingConsumer) -> None:
-        """Remove a consumer."""
+        """Remove a consumer, and close its ask."""
         self.close(consumer, 0.0)
         self._closed.pop(consumer, None)
 
@@ -137,7 +137,7 @@ class Asks:
             yield consumer
 
     def send_away(self, now: float) -> list[AskingConsumer]:
-        """Mark the consumers whose asks were closed long ago as away. Return them."""
+        """Mark the consumers whose asks were closed long ago as away, and drop their kept data. Return them."""
         gone = []
         for consumer in self._closed:
             if now - consumer.closed_at < AWAY_AFTER_S:

@@ -134,7 +134,7 @@ class MergedFetches:
             self._asks.close(consumer, now)
 
     def leave(self, owner: Asker) -> None:
-        """Remove a consumer."""
+        """Remove a consumer, its ask, and the partitions that it wants."""
         consumer = self._consumers.pop(owner, None)
         if consumer is not None:
             self._asks.remove(consumer)
@@ -160,7 +160,7 @@ class MergedFetches:
 
     @property
     def idle(self) -> bool:
-        """True if there is no consumer."""
+        """True if no consumer is left."""
         return not self._consumers
 
     @property
@@ -282,7 +282,10 @@ class MergedFetches:
         return MergedRequest(probe, version, request, fetches, names, min(self._max_bytes, max_bytes), now)
 
     def _in_turn(self, tp: TopicPartition) -> tuple[PartitionFetch | None, bool]:
-        """Return the next fetch of a partition, and True if other consumers want other offsets."""
+        """Return the next fetch of a partition, and True if other consumers want other offsets.
+
+        Consumers with different offsets take turns. The fetch is None if no consumer wants the partition now.
+        """
         consumers = self._by_tp.get(tp, [])
         wanting = [consumer for consumer in consumers if consumer.wants_now(tp)]
         if not wanting:
@@ -294,7 +297,7 @@ class MergedFetches:
             consumers.append(first)
         return first.wants[tp], others
 
-    # --- answers -----------------------------------------------------------------------------------------------------
+    # --- responses and answers ---------------------------------------------------------------------------------------
 
     def answered(self, sent: MergedRequest, response: FetchResponse, now: float) -> list[Answered]:
         """Return the answers to the asks that end now.
@@ -360,15 +363,15 @@ class MergedFetches:
         return pieces, count
 
     def _give(self, consumer: AskingConsumer, tp: TopicPartition, data: PartitionData) -> None:
-        """Give data to a consumer, which then does not want the partition until its next ask."""
+        """Give a partition's data to a consumer, which then does not want the partition until its next ask."""
         if not _says_nothing(data):
             consumer.given.add(tp)
             self._dirty[tp] = None
 
     def failed(self, sent: MergedRequest, error: KafkaError, now: float) -> list[Answered]:
-        """Fail the asks of a request that got no response.
+        """Return an answer with the error to each ask of a request that got no response.
 
-        If the response was too large to read, fail only the asks for the partition responsible, once that is known.
+        If the response was too large to read, only the asks for the partition responsible fail, once that is known.
         """
         self._take(sent)
         if isinstance(error, FrameTooLargeError):
@@ -383,7 +386,7 @@ class MergedFetches:
         return self.give_up(error, now)
 
     def refused(self, sent: MergedRequest, error: KafkaError, now: float) -> list[Answered]:
-        """Fail the asks of a request that the broker has refused as a whole, and delay the next request."""
+        """Return an answer with the error to each ask of a refused request. Delay the next request."""
         self._waste(now)
         return self.failed(sent, error, now)
 
@@ -400,7 +403,7 @@ class MergedFetches:
         return found
 
     def give_up(self, error: KafkaError, now: float) -> list[Answered]:
-        """Fail all asks, because the broker cannot be reached."""
+        """Return an answer with the error to each open ask, because the broker cannot be reached."""
         found = []
         for consumer in self._asks:
             assert consumer.ask is not None

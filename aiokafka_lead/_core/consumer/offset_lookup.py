@@ -57,13 +57,13 @@ class LookupAnswer(Generic[T]):
         self.failed: dict[TopicPartition, KafkaError] = {}
 
     def fail(self, tp: TopicPartition, code: int) -> None:
-        """Set the error of one partition."""
+        """Store the error of one partition, given its error code."""
         kind = error_for_code(code)
         self.failed[tp] = kind(f"{tp}: {kind.__doc__}")
 
     @property
     def refresh(self) -> bool:
-        """Return True if an error shows that the metadata is outdated."""
+        """Return True if an error of a partition shows that the metadata is outdated."""
         return any(error.refreshes_metadata for error in self.failed.values())
 
 
@@ -150,7 +150,7 @@ def epoch_end_request(epochs: Mapping[TopicPartition, int], snapshot: ClusterSna
 
 
 def read_epoch_ends(response: OffsetForLeaderEpochResponse) -> LookupAnswer[EpochEnd]:
-    """Read the ends of the epochs from an OffsetForLeaderEpoch response."""
+    """Read the ends of the epochs, and the errors, from an OffsetForLeaderEpoch response."""
     answer: LookupAnswer[EpochEnd] = LookupAnswer()
     for topic in response.topics:
         for partition in topic.partitions:

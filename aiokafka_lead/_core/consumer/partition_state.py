@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Pauser(IntFlag):
-    """The parties that may pause a partition."""
+    """The parties that may pause a partition. While any of them does, the partition is not read."""
 
     APPLICATION = 1
     GROUP = 2
@@ -46,7 +46,7 @@ class FetchState(Enum):
 
 
 class FetchEvent(Enum):
-    """Events that lead to another stage."""
+    """Events that move a partition to another stage."""
 
     MOVE = "move"
     """The position is known. It was committed, looked up, set by a seek, or moved after a truncation."""
@@ -226,7 +226,7 @@ class PartitionState:
         return self._position
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """Set the position to this offset, because all records before it have been handed out."""
+        """Set the position to this offset. All records before it have been handed out."""
         self._position = Position(offset, leader_epoch)
 
     def move(self, offset: int, leader_epoch: int = -1) -> None:
@@ -286,7 +286,7 @@ class PartitionState:
     # --- fetching ----------------------------------------------------------------------------------------------------
 
     def received(self, offset: int, leader_epoch: int) -> None:
-        """Continue to fetch from this offset, because all earlier records have been received."""
+        """Fetch from this offset next, because all earlier records have been received."""
         self.fetch_offset = offset
         self.fetch_epoch = leader_epoch
         self._touch(self)
@@ -333,7 +333,7 @@ class PartitionState:
         self.received(offset, leader_epoch)
 
     def touch(self) -> None:
-        """Ask the planner to examine this partition again."""
+        """Let the planner examine this partition again in its next run."""
         self._touch(self)
 
     def validate(self) -> None:
@@ -343,7 +343,7 @@ class PartitionState:
         self._touch(self)
 
     def validated(self, leader_epoch: int) -> None:
-        """Record that the leader of this epoch has confirmed the position."""
+        """Record that the leader of this epoch has confirmed the position, so fetching may continue."""
         self._take(FetchEvent.CONFIRM)
         self.validated_epoch = leader_epoch
         self.looked_up = False
@@ -391,7 +391,7 @@ class PartitionState:
         self._touch(self)
 
     def read_from(self, replica: int, until: float) -> None:
-        """Fetch from this follower until the given time (KIP-392)."""
+        """Fetch from this follower until the time ``until`` (KIP-392)."""
         if replica != self.preferred_replica:
             self.preferred_replica = replica
             self.preferred_until = until

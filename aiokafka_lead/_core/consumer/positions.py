@@ -17,7 +17,7 @@ def _nothing() -> None:
 
 
 class Positions:
-    """The partitions that a consumer reads, and the state of each.
+    """Holds a consumer's assignment, with the state of each partition.
 
     `assign` is the only method that adds or removes partitions. Only the owner of the assignment calls it:
     `Consumer.assign`, a subscription without a group, or the task of the group.
@@ -60,7 +60,7 @@ class Positions:
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions that are being read."""
+        """The assigned partitions, including companions."""
         return frozenset(self._states)
 
     def get(self, tp: TopicPartition) -> PartitionState | None:
@@ -68,7 +68,7 @@ class Positions:
         return self._states.get(tp)
 
     def owns(self, state: PartitionState) -> bool:
-        """Return True if this is the current state of an assigned partition."""
+        """Return True if this is the current state of its partition, and not from an earlier assignment."""
         return self._states.get(state.tp) is state
 
     def require(self, tp: TopicPartition) -> PartitionState:
@@ -88,7 +88,7 @@ class Positions:
         self._accompanying = frozenset(name for names in companions.values() for name in names)
 
     def own(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return these partitions without the companions among them."""
+        """Return the partitions that are not companions of others."""
         return [tp for tp in partitions if tp[0] not in self._accompanying]
 
     def with_companions(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
@@ -140,7 +140,7 @@ class Positions:
         return added, removed
 
     def touch_moved(self, moved: Moved) -> None:
-        """Touch the partitions that the new metadata may affect."""
+        """Let the planner examine the partitions that the new metadata may affect."""
         self._find_replaced(moved.before)  # may differ from `_topic_ids`, because partitions have been assigned since
         self._find_replaced(moved.after)
         if moved.brokers:
@@ -189,5 +189,5 @@ class Positions:
                         state.log_replaced()
 
     def paused(self) -> frozenset[TopicPartition]:
-        """Return the paused partitions."""
+        """Return the partitions that the application has paused."""
         return frozenset(tp for tp, state in self._states.items() if state.paused)

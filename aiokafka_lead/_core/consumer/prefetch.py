@@ -34,7 +34,7 @@ class BatchAhead(NamedTuple):
 
 
 class Prefetch:
-    """The queue of partitions that have records to hand out, or an error to raise.
+    """Queues the partitions that have records to hand out, or an error to raise.
 
     Invariant: a partition is in the queue if and only if ``queued`` is set, and never while it is ``still``. The
     partition's position moves only as records are taken. Data that is not taken, for example because the reader was
@@ -68,7 +68,7 @@ class Prefetch:
 
     @property
     def records_taken(self) -> int:
-        """Number of records handed out."""
+        """Number of records handed out so far."""
         return sum(self.records_by_topic().values())
 
     def records_by_topic(self) -> dict[str, int]:
@@ -83,10 +83,10 @@ class Prefetch:
         topic = state.tp.topic
         self._loaded[topic] = self._loaded.get(topic, 0) + records
 
-    # --- filling -----------------------------------------------------------------------------------------------------
+    # --- adding and dropping data ------------------------------------------------------------------------------------
 
     def add(self, state: PartitionState, data: FetchedData) -> None:
-        """Append records to the data of a partition."""
+        """Append the data of a response to the partition's data."""
         state.fetched.append(data)
         state.buffered_bytes += data.size_bytes
         self.total_bytes += data.size_bytes
@@ -134,7 +134,7 @@ class Prefetch:
             self._queue.remove(state)
 
     def resume(self, state: PartitionState, by: Pauser = Pauser.APPLICATION) -> None:
-        """Undo `pause`."""
+        """Undo `pause` by the same party, and queue the partition if it has data or an error."""
         if by in state.paused_by:
             state.resume(by)
             if state.fetched or state.error is not None:
@@ -263,12 +263,15 @@ class Prefetch:
         return None
 
     def raise_report(self) -> None:
-        """Raise an error that was passed to `report`, if there is one."""
+        """Raise the oldest error that was passed to `report`, if there is one. Each is raised once."""
         if self._reports:
             raise self._reports.pop(next(iter(self._reports)))
 
     def _turn(self, wanted: Container[TopicPartition] | None) -> PartitionState | None:
-        """Return the partition whose turn it is, and move it to the front of the queue."""
+        """Return the partition whose turn it is, and move it to the front of the queue.
+
+        With ``wanted``, this is the first of these partitions in the queue. Returns None if there is none.
+        """
         queue = self._queue
         if wanted is not None:
             for index, state in enumerate(queue):
@@ -306,7 +309,7 @@ class Prefetch:
                     self._give_up(other)
 
     def _give_up(self, state: PartitionState) -> None:
-        """Drop the decoded records of a partition, but keep the batches."""
+        """Drop the decoded records of a partition. They are decoded again from its batches."""
         partly_taken = state.chunk is not None and state.chunk.left() > 0
         self._settle(state)
         if partly_taken:

@@ -1,4 +1,4 @@
-"""The state of reading of one consumer, and its counters."""
+"""The reading state of one consumer, with its counters."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ class ConsumerCounters(LeaderMoveCounters):
         self.truncations = 0
 
     def fetched(self, node_id: int, seconds: float) -> None:
-        """Count a Fetch response and its latency in seconds."""
+        """Count a Fetch response of this broker, which took ``seconds``."""
         self.fetch_latency_s += seconds
         self.fetch_latency.add(seconds)
         self.request_latency[node_id].add(seconds)
 
     def count_bytes(self, topic: str, size: int) -> None:
-        """Count received record batches of this size in bytes."""
+        """Count record batches of ``size`` bytes that were received for the topic."""
         self.bytes_fetched += size
         self.topic_bytes[topic] = self.topic_bytes.get(topic, 0) + size
 
     def count_error(self, code: int) -> None:
-        """Count the error of one partition in a response."""
+        """Count the error code of one partition in a Fetch response."""
         self.fetch_errors[code] = self.fetch_errors.get(code, 0) + 1
 
 
@@ -153,16 +153,19 @@ class Reading:
         self.in_hand.give_back(state.tp for state in states)
 
     def reset(self, state: PartitionState, policy: ResetPolicy) -> None:
-        """Look up the position again, according to this policy."""
+        """Drop the partition's fetched records, and look up its position again with this policy."""
         self.prefetch.drop(state)
         state.reset(policy)
 
     def end_of(self, state: PartitionState) -> int | None:
-        """Return the offset up to which this consumer may read, as of the last fetch."""
+        """Return the offset up to which this consumer may read, as of the last fetch.
+
+        This is the last stable offset with read_committed, otherwise the high watermark.
+        """
         return state.last_stable_offset if self.read_committed else state.high_watermark
 
     def counted(self) -> dict[str, Any]:
-        """Return the counters among the values of `ConsumerMetrics`."""
+        """Return the values of the fields of `ConsumerMetrics` that are counters."""
         from ...metrics import ConsumerMetrics, ConsumerTopicMetrics
 
         taken = self.prefetch.records_by_topic()

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Lease(Protocol):
-    """The consumer's side of a batch that has not been committed yet."""
+    """The link from a batch to its consumer, through which it is committed."""
 
     async def commit(self, timeout_ms: float | None) -> bool:
         """Commit the batch. Return False if its partition no longer belongs to this consumer."""
@@ -114,7 +114,7 @@ class RecordBatch(Generic[K, V]):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and partition, as the consumer's methods expect them."""
+        """Topic and partition as a `TopicPartition`, which the consumer's methods expect."""
         return self._tp
 
     @property

@@ -27,7 +27,7 @@ class ResetPolicy(NamedTuple):
     duration_ms: int | None = None
 
     def timestamp_at(self, wall_clock_ms: int) -> int:
-        """Return the timestamp to send when the reset happens at this time."""
+        """Return the timestamp for ListOffsets if the reset happens at this time, in milliseconds since 1970."""
         return self.timestamp if self.duration_ms is None else max(0, wall_clock_ms - self.duration_ms)
 
 

@@ -52,7 +52,10 @@ def for_brokers(pattern: re.Pattern[str]) -> str | None:
 
 
 class Subscription:
-    """The current choice. `assign`, `subscribe` and `match` each replace the previous choice."""
+    """Tracks which topics or partitions the application has chosen.
+
+    `assign`, `subscribe` and `match` each replace the previous choice.
+    """
 
     def __init__(self, *, exclude_internal_topics: bool, patience_s: float) -> None:
         self.kind = SubscriptionKind.NONE
@@ -77,13 +80,13 @@ class Subscription:
         return self.kind in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replace the subscription by these partitions."""
+        """Read exactly these partitions from now on."""
         self._become(SubscriptionKind.ASSIGNED)
         self.assigned = tuple(dict.fromkeys(partitions))
         self.topics = frozenset(tp.topic for tp in self.assigned)
 
     def subscribe(self, topics: Iterable[str], listener: object | None = None) -> None:
-        """Replace the subscription by these topics."""
+        """Read all partitions of these topics from now on, or those that the group assigns."""
         self._become(SubscriptionKind.TOPICS)
         self.listener = listener
         self.topics = frozenset(topics)
@@ -95,7 +98,7 @@ class Subscription:
         self.pattern = pattern
 
     def clear(self) -> None:
-        """Remove the subscription."""
+        """Remove the subscription or assignment, so that there is nothing to read."""
         self._become(SubscriptionKind.NONE)
 
     def _become(self, kind: SubscriptionKind) -> None:
@@ -107,7 +110,7 @@ class Subscription:
         self._tell_at.clear()
 
     def matched(self, snapshot: ClusterSnapshot) -> list[str]:
-        """Return the subscribed topics that exist, as far as the client knows."""
+        """Return the topics in the metadata that are subscribed to, by name or by pattern."""
         if self.kind is SubscriptionKind.TOPICS:
             return [name for name in sorted(self.topics) if name in snapshot.topics]
         if self.pattern is None:

@@ -20,7 +20,7 @@ class ConsumerPlace(NamedTuple):
     """Returns the member id, which the coordinator assigns or this client generates, depending on the protocol."""
 
     def resource(self) -> Attributes:
-        """Return the attributes under the KIP's names."""
+        """Return the known attributes under their names in KIP-714."""
         known = (
             ("client_rack", self.client_rack),
             ("group_id", self.group_id),
@@ -50,11 +50,11 @@ class ConsumerTelemetry:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return the rack and the group membership."""
+        """Return the attributes that identify the consumer: its rack and its group membership."""
         return self._place.resource()
 
     def measures(self) -> list[Measure]:
-        """Return the current values."""
+        """Return the consumer's current measures, the most important first."""
         return standard_first(self._measures())
 
     def _measures(self) -> Iterator[Measure]:

@@ -48,7 +48,7 @@ class AutoProtocolMember:
 
     @property
     def _refused(self) -> bool:
-        """True if the coordinator has refused KIP-848."""
+        """True if the current member uses KIP-848 and the coordinator has refused it."""
         return isinstance(self._member, ConsumerProtocolMember) and isinstance(self._member.error, REFUSALS)
 
     def _look(self, now: float) -> None:
@@ -78,7 +78,7 @@ class AutoProtocolMember:
 
     @property
     def error(self) -> KafkaError | None:
-        """The current member's error, but None if KIP-848 was refused, because the classic protocol remains."""
+        """The current member's error, or None if KIP-848 was refused: the classic protocol is tried next."""
         return None if self._refused else self._member.error
 
     @property

@@ -156,7 +156,7 @@ class ClassicMember:
         request = None if self._asked is None else self._asked.request
         return isinstance(request, JoinGroupRequest) and not (request.member_id or request.group_instance_id)
 
-    # --- events ------------------------------------------------------------------------------------------------------
+    # --- calls of the application and the client ---------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
         """Join with these topics. A member requests a rebalance if the topics have changed."""
@@ -310,7 +310,7 @@ class ClassicMember:
             # Only now may other members get the partitions that were given up (KIP-429).
             self._rejoin = "partitions were given up"
 
-    # --- answers -----------------------------------------------------------------------------------------------------
+    # --- responses ---------------------------------------------------------------------------------------------------
 
     def answered(
         self, request: Request[Any], response: Response | None, error: errors.KafkaError | None, now: float
@@ -385,7 +385,7 @@ class ClassicMember:
             self._take(Event.REBALANCE)
 
     def _ask_failed(self, error: errors.KafkaError, now: float) -> None:
-        """Handle a JoinGroup or SyncGroup request that has failed."""
+        """Handle a failed JoinGroup or SyncGroup: repeat it, join again, or stop with the error."""
         joining = self._phase is Phase.JOINING
         if self._refused(error, now):
             # Another rebalance has begun during this one. That is no failure, and no reason to wait, unless it repeats.
@@ -398,7 +398,10 @@ class ClassicMember:
             self._fail(error, now)
 
     def _refused(self, error: errors.KafkaError, now: float) -> bool:
-        """Handle the error if it concerns this membership. Return True if it was handled."""
+        """Handle an error that concerns this membership, such as an unknown member id.
+
+        Returns False for any other error, which the caller must handle.
+        """
         if isinstance(error, errors.FencedInstanceIdError):
             self._member_id = ""
             self._fail(error, now)
@@ -426,7 +429,7 @@ class ClassicMember:
         self._phase = TRANSITIONS.after(self._phase, event)
 
     def _lose(self, event: Event, reason: str) -> None:
-        """End the membership. All owned partitions are lost."""
+        """End the membership. All owned partitions are lost, for this ``reason``."""
         self._take(event)
         self._generation = NO_GENERATION
         self._adopted_for = None

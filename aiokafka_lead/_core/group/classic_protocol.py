@@ -46,7 +46,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another phase."""
+    """Events that move a member to another phase."""
 
     JOIN = "join"
     """The application wants the member to be in the group."""
@@ -119,18 +119,21 @@ class NewTopics:
     """
 
     def __init__(self, timeout_s: float) -> None:
-        """``timeout_s`` is the longest wait for newer metadata, in seconds."""
+        """Start without a wait. ``timeout_s`` is the longest wait for newer metadata, in seconds."""
         self._timeout_s = timeout_s
         self._possible = False
         self._since: tuple[int, float] | None = None
         """The generation of the outdated metadata, and the deadline for newer metadata."""
 
     def possible(self) -> None:
-        """Record that other members have started a rebalance."""
+        """Expect new topics, because other members have started a rebalance."""
         self._possible = True
 
     def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
-        """Return the deadline for metadata newer than at the first call, or None if no wait is needed."""
+        """Return the time until which to wait before joining, or None if no wait is needed.
+
+        The wait is for metadata that is newer than the ``snapshot`` of the first call.
+        """
         if not self._possible:
             return None
         if self._since is None:
@@ -153,12 +156,15 @@ The rest is for the commit and later steps.
 
 
 def rebalance_timeout_ms(config: ConsumerConfig) -> float:
-    """Return the milliseconds for which a rebalance waits for this member."""
+    """Return the rebalance timeout of the member: ``rebalance_timeout_ms``, by default ``max_poll_interval_ms``."""
     return config.max_poll_interval_ms if config.rebalance_timeout_ms is None else config.rebalance_timeout_ms
 
 
 def revoke_timeout_s(config: ConsumerConfig) -> float:
-    """Return the time limit in seconds for processing the records in hand when partitions are given up."""
+    """Return the seconds for processing the records in hand when partitions are given up.
+
+    This is a fraction of the rebalance timeout, see `REVOKE_WITHIN`.
+    """
     return REVOKE_WITHIN * rebalance_timeout_ms(config) / 1000
 
 
@@ -254,7 +260,7 @@ def leave_request(group_id: str, member_id: str, reason: str) -> LeaveGroupReque
 
 
 def refusal(response: Any, what: str) -> KafkaError | None:
-    """Return the error of a response, or None. ``what`` is the verb that describes the request in the error message."""
+    """Return the error in a response, or None. Its message begins with "could not ``what`` the group"."""
     if not response.error_code:
         return None
     kind = error_for_code(response.error_code)
@@ -270,7 +276,10 @@ def error_code(response: Any) -> int:
 
 
 def fitted(request: Request[Any], version: int) -> Request[Any]:
-    """Return the request in the form that this version requires."""
+    """Return the request in the form that this version requires.
+
+    Only old versions of LeaveGroup differ: they name a single member.
+    """
     if isinstance(request, LeaveGroupRequest) and version < FIRST_LEAVE_WITH_MEMBERS:
         return LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)
     return request
@@ -315,31 +324,31 @@ class ClassicSchedule:
         """Number of early heartbeats still to be sent."""
 
     def failed(self, now: float) -> None:
-        """Record that JoinGroup or SyncGroup has failed."""
+        """Count a failed JoinGroup or SyncGroup, and set ``retry_at`` to the end of the backoff."""
         self.failures += 1
         self.retry_at = now + self._backoff.delay_s(self.failures)
 
     def interrupted(self) -> bool:
-        """Record that another rebalance has begun during this one. Return True if that has happened repeatedly."""
+        """Count a rebalance that has begun during this one. Return True if there were too many in a row."""
         self._interruptions += 1
         return self._interruptions > INTERRUPTIONS
 
     def succeeded(self) -> None:
-        """Record that the member has received its assignment."""
+        """Forget failures and interruptions, because the member has received its assignment."""
         self.failures = self._interruptions = 0
 
     def joined(self, now: float) -> None:
-        """Record a response to JoinGroup, which counts as a heartbeat."""
+        """Record a JoinGroup response. It counts as a heartbeat, so the next heartbeat is due one interval later."""
         self.heartbeat_at = now + self._interval_s
         self._probes = 0
 
     def probe(self, now: float) -> None:
-        """Send some heartbeats early, because another rebalance is likely."""
+        """Send the next few heartbeats early, because another rebalance is likely."""
         self._probes = PROBES
         self._probe(now)
 
     def sends(self, now: float) -> None:
-        """Schedule the next heartbeat, because one is being sent."""
+        """Record that a heartbeat is being sent, and schedule the next one."""
         self.heartbeat_out = True
         self.heartbeat_at = now + self._interval_s
         if self._probes:
@@ -350,10 +359,10 @@ class ClassicSchedule:
         self.heartbeat_at = min(self.heartbeat_at, now + self._backoff.delay_s(PROBES - self._probes))
 
     def answered(self) -> None:
-        """Record that a heartbeat was accepted."""
+        """Record that a heartbeat was accepted. Earlier failures no longer count."""
         self.unanswered_heartbeats = 0
 
     def unanswered(self, now: float) -> None:
-        """Record that a heartbeat has failed, so the next one is due sooner."""
+        """Count a failed heartbeat. The next one is due after a backoff, if that is earlier than planned."""
         self.unanswered_heartbeats += 1
         self.heartbeat_at = min(self.heartbeat_at, now + self._backoff.delay_s(self.unanswered_heartbeats))

@@ -33,7 +33,7 @@ RELEASE_BEYOND_S = 15.0
 
 
 class Subscribed(NamedTuple):
-    """The subscription, as sent to the coordinator."""
+    """The part of the subscription that a heartbeat contains: topics or a pattern."""
 
     topics: tuple[str, ...]
     """The topic names, sorted."""
@@ -59,7 +59,7 @@ class Subscription:
 
     @property
     def subscribed(self) -> Subscribed:
-        """The subscription, as sent to the coordinator."""
+        """The topics or the pattern for the next heartbeat. Only one of them is set."""
         wanted = self.wanted
         if wanted is None:
             return Subscribed((), None)
@@ -101,7 +101,7 @@ class HeartbeatFields:
         self._sent_owned = False
 
     def forget(self) -> None:
-        """Include all fields in the next heartbeat."""
+        """Include all fields in the next heartbeat, because the last one may have been lost."""
         self._subscribed = None
         self._sent_owned = False
 
@@ -190,7 +190,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def owned(self) -> Partitions:
-        """Partitions owned as of the last `done`."""
+        """Partitions owned after the last step that the caller has carried out."""
         return frozenset(self._owned)
 
     @property
@@ -218,7 +218,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def stable(self) -> bool:
-        """True if the member owns its target and has reported that to the coordinator."""
+        """True if the member owns all partitions of its target and has reported this to the coordinator."""
         return (
             self._phase is Phase.JOINED
             and self._step is None
@@ -330,7 +330,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Do nothing, because this protocol has no requests besides heartbeats."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
-        """Record that the step has been carried out. The next heartbeat acknowledges it."""
+        """Record that the caller has carried out the step. The next heartbeat reports the owned partitions."""
         if isinstance(step, Lose):
             self._owned.clear()
             self._lost = ""
@@ -403,7 +403,7 @@ class ConsumerProtocolMember(HeartbeatMember):
             )
         return now < self._unreleased_since + wait_s
 
-    # --- from phase to phase -----------------------------------------------------------------------------------------
+    # --- changes of phase --------------------------------------------------------------------------------------------
 
     def _begin_to_join(self, now: float) -> None:
         self._take(Event.JOIN)

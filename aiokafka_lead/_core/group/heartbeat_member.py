@@ -44,7 +44,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another phase."""
+    """Events that move a member to another phase."""
 
     JOIN = "join"
     """The application wants the member to be in the group, and any earlier membership has ended."""
@@ -113,7 +113,7 @@ def refusal(response: Any, error: errors.KafkaError | None) -> errors.KafkaError
 
 
 def leaves(request: Request[Any]) -> bool:
-    """Return True if a request of a member, of any kind of group, tells the coordinator that the member leaves."""
+    """Return True for a request by which a member of any kind of group leaves."""
     return isinstance(request, LeaveGroupRequest) or getattr(request, "member_epoch", 0) < 0
 
 
@@ -137,7 +137,10 @@ class Target:
         """Names of topics in the target and of owned topics. Kept even if they are missing in the metadata."""
 
     def aim(self, assignment: Iterable[_TopicPartitions], owned: Iterable[UUID]) -> None:
-        """Replace the target. ``owned`` are the ids of the topics of owned partitions."""
+        """Replace the target by the assignment in a response.
+
+        ``owned`` contains the topic ids of owned partitions, whose names are needed as well.
+        """
         self.known = True
         self._partitions = {entry.topic_id: frozenset(entry.partitions) for entry in assignment}
         self._learn_names(owned)
@@ -159,7 +162,7 @@ class Target:
 
     @property
     def empty(self) -> bool:
-        """True if the target contains no partitions or is unknown."""
+        """True if the target is unknown or contains no partitions."""
         return not any(self._partitions.values())
 
     @property
@@ -268,7 +271,11 @@ class HeartbeatMember(ABC):
         *,
         reconnected: bool = False,
     ) -> None:
-        """Process the response to a heartbeat, or the error if it failed."""
+        """Process the response to a heartbeat, or the error if it failed.
+
+        Ignores a request that is not the last one sent. If the connection is new (``reconnected``), the next heartbeat
+        contains all fields.
+        """
         if request is not self._sent:
             return
         self._sent = None
@@ -286,7 +293,7 @@ class HeartbeatMember(ABC):
             self._forget_told()
 
     def _accepted(self, response: Any) -> None:
-        """Take over the epoch and the target assignment from the response to an accepted heartbeat."""
+        """Take over the member epoch and the target from the response to an accepted heartbeat."""
         self.epoch = response.member_epoch
         if response.assignment is not None:
             self._target.aim(response.assignment.topic_partitions, self._owned_topics())
@@ -313,13 +320,13 @@ class HeartbeatMember(ABC):
             self._come_back = self._known = False
             self._drop_out(Event.FAIL, f"the member has failed: {error}")
 
-    # --- from phase to phase -----------------------------------------------------------------------------------------
+    # --- changes of phase --------------------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
         self._phase = self._transitions.after(self._phase, event)
 
     def _part(self, now: float) -> None:
-        """Inform the coordinator that the member leaves, if the coordinator may know it."""
+        """Begin to leave: send a last heartbeat if the coordinator may know the member, otherwise end at once."""
         if self._known:
             self._take(Event.PART)
             self._schedule.due_at = now
@@ -352,7 +359,7 @@ class HeartbeatMember(ABC):
 
     @abstractmethod
     def _request(self) -> Request[Any]:
-        """Return the next heartbeat."""
+        """Return the next heartbeat in the format of the group's protocol."""
 
     @abstractmethod
     def _forget_told(self) -> None:
@@ -360,10 +367,10 @@ class HeartbeatMember(ABC):
 
     @abstractmethod
     def _fenced(self, error: errors.KafkaError, now: float) -> None:
-        """Handle a coordinator that has removed the member, or has another epoch for it."""
+        """Handle an error by which the coordinator has removed the member or rejected its epoch."""
 
     def _may_join(self) -> bool:
-        """Return True if there is a subscription to join with."""
+        """Return True if the member has a subscription with which it can join."""
         return True
 
     def _bears_with(self, error: errors.KafkaError, now: float) -> bool:

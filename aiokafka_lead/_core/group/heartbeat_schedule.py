@@ -94,18 +94,25 @@ class HeartbeatSchedule:
         self.due_at = now
 
     def sent(self, now: float) -> None:
-        """Record that a heartbeat with all changes has been sent."""
+        """Record the time at which a heartbeat was sent. It contains all changes, so it also ends a `hurry`."""
         self._sent_at = now
         self._hurried = False
 
     def joined(self, epoch: int) -> None:
-        """Record that the coordinator has accepted the first heartbeat, or new topics."""
+        """Send the next heartbeats early, because the coordinator has accepted a new member or new topics.
+
+        They stop being early when a response contains partitions or another epoch.
+        """
         self._joined_at, self._joined_at_epoch = self._sent_at, epoch
         self._probes = 0
         self.probing = True
 
     def accepted(self, interval_ms: int, epoch: int, *, has_target: bool, awaits_target: bool = False) -> None:
-        """Record an accepted heartbeat. ``awaits_target`` is True if a later response will contain partitions."""
+        """Schedule the next heartbeat after an accepted one.
+
+        ``interval_ms`` is the interval in the response. ``awaits_target`` is True if a later response will contain
+        partitions, so heartbeats are sent early.
+        """
         self.failures = 0
         if interval_ms > 0:
             self._interval_s = min(max(interval_ms / 1000, INTERVALS_S[0]), INTERVALS_S[1])
@@ -119,12 +126,12 @@ class HeartbeatSchedule:
         self.due_at = self._sent_at + (0.0 if self._hurried else interval_s)
 
     def failed(self, now: float) -> None:
-        """Record a heartbeat that was refused or not answered."""
+        """Count a heartbeat that was refused or not answered. The next one is due after a backoff."""
         self.failures += 1
         self.due_at = now + self._backoff.delay_s(self.failures)
 
     def removed(self, now: float) -> None:
-        """Record that the coordinator has removed the member, which joins again at once.
+        """Record that the coordinator has removed the member, which joins again immediately.
 
         A member that had just joined waits first, because it may be removed repeatedly.
         """

@@ -51,7 +51,7 @@ class Fit:
         """Partitions that the member did not get, although it leads the group, according to the last `doubts`."""
 
     def joins(self, topics: frozenset[str], *, comes_back: bool) -> None:
-        """Record the topics of a JoinGroup request.
+        """Remember the topics of a JoinGroup request, to compare the assignment with them.
 
         ``comes_back`` is True if the member may get its former assignment.
         """
@@ -75,7 +75,7 @@ class Fit:
         return f"the assignment is for another subscription, with {', '.join(sorted(unwanted))}"
 
     def doubts(self, assigned: Collection[TopicPartition], led: Collection[str], snapshot: ClusterSnapshot) -> bool:
-        """Return True if a returning member should send `question`.
+        """Return True if a returning member should send `question` to check its assignment.
 
         It got no partition of some topic, or it leads the group. While the leader was away, no member noticed new
         partitions of ``led``, the topics of the group (empty for other members).
@@ -89,11 +89,11 @@ class Fit:
         return bool(self._lacks or self._uncertain)
 
     def question(self) -> DescribeGroupsRequest:
-        """Return the request for the assignments of all members."""
+        """Return the request for the assignments of all members. `nobodys` reads the response."""
         return DescribeGroupsRequest(groups=[self._group_id])
 
     def nobodys(self, response: Response | None) -> str | None:
-        """Return the reason for a rebalance if a partition or topic that some member should have belongs to none.
+        """Return the reason for a rebalance if the members lack a partition or topic that one should have.
 
         Otherwise, returns None.
         """
@@ -122,9 +122,9 @@ LEARN_WITHIN_S = 2.0
 
 
 class Leader:
-    """The work of a group's leader.
+    """Assigns the group's partitions while this member leads the group.
 
-    Contains the group's members while this member is the leader, and is empty otherwise.
+    While another member leads, it knows no members and no topics.
     """
 
     def __init__(self, log: ClientLog) -> None:
@@ -142,7 +142,10 @@ class Leader:
         """
 
     def joined(self, response: JoinGroupResponse, snapshot: ClusterSnapshot, now: float) -> bool:
-        """Start a generation. Return True if this member has to assign all partitions."""
+        """Start a generation. Return True if this member has to assign the partitions.
+
+        It has to if it leads the group, unless the group keeps its assignment (KIP-814).
+        """
         self.end()
         if response.leader != response.member_id:
             return False
@@ -175,7 +178,7 @@ class Leader:
         return None
 
     def assign(self, assignor: GroupAssignor, snapshot: ClusterSnapshot) -> Assignment:
-        """Return the partitions of each member. Raises `AssignorError`."""
+        """Return the partitions of each member. Raises `AssignorError` if the assignor fails."""
         topics = TopicPartitions.from_snapshot(snapshot, self.topics)
         self._counts = topics.counts
         try:

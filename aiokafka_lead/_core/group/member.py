@@ -68,7 +68,7 @@ Step = Ask | Revoke | Lose | Assign | Wait
 
 
 class Wanted(NamedTuple):
-    """The application's subscription."""
+    """The application's subscription: topics, or a pattern and the topics that match it."""
 
     topics: frozenset[str]
     """The subscribed topics. With a pattern, the topics that match it according to this client."""
@@ -77,16 +77,16 @@ class Wanted(NamedTuple):
 
 
 class GroupMember(Protocol):
-    """A consumer group member, as seen by its two tasks."""
+    """The interface of a consumer group member, as used by its two tasks."""
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """The identity for commits, or None if it is not a member."""
+        """The member id and generation or epoch for commits. None if it is not a member."""
         ...
 
     @property
     def owned(self) -> Partitions:
-        """The partitions that it owned as of the last `done`."""
+        """The partitions owned after the last step that the caller has carried out."""
         ...
 
     @property
@@ -136,7 +136,7 @@ class GroupMember(Protocol):
         """Join with this subscription, or change the subscription to it."""
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Called with newer metadata."""
+        """Process newer metadata, which may contain new topics, partitions or topic ids."""
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
         """Leave the group until `subscribe` or `join` is called.
@@ -155,7 +155,7 @@ class GroupMember(Protocol):
         """Process the response to an `Ask`, or the error if it failed."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
-        """Record that the step has been carried out."""
+        """Record that the caller has carried out this step, so `step` returns the next one."""
 
     def heartbeat_at(self) -> float | None:
         """Return the time at which the next heartbeat is due, or None if it depends on another event."""
@@ -184,4 +184,4 @@ class GroupMember(Protocol):
         """
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """Process the coordinator's refusal of a commit with this identity."""
+        """Process the refusal of a commit that was sent with this identity, which may be outdated by now."""

@@ -36,7 +36,7 @@ NO_GROUP = GroupIdNotFoundError.code
 
 
 class _Committed(Protocol):
-    """A partition in either format of an OffsetFetch response."""
+    """The fields that a partition has in both formats of an OffsetFetch response."""
 
     partition_index: int
     committed_offset: int

@@ -163,7 +163,7 @@ class Patience(Trust):
         self.epoch = -1
 
 
-# --- measures of leader moves -----------------------------------------------------------------------------------------
+# --- measuring leader moves -------------------------------------------------------------------------------------------
 
 
 class LeaderMoveCounters:
@@ -198,16 +198,13 @@ class MoveClock:
         """The broker that refused first, or -1."""
 
     def refused(self, node_id: int, now: float) -> None:
-        """Record that the broker does not lead the partition or cannot be reached."""
+        """Start the clock, unless it is running: the broker does not lead the partition or cannot be reached."""
         if not self._since:
             self._since = now
             self._refused_by = node_id
 
     def served(self, node_id: int, at: float, counters: LeaderMoveCounters) -> None:
-        """Record that the broker serves the partition. If another broker refused earlier, the move is complete.
-
-        The re-election of the same broker does not count as a move.
-        """
+        """Record that the broker serves the partition. If another broker refused before, count the move."""
         if not self._since:
             return
         if node_id != self._refused_by:
@@ -215,5 +212,5 @@ class MoveClock:
         self._since = 0.0
 
     def stop(self) -> None:
-        """Stop the clock, because from now on the duration would depend on the application."""
+        """Stop the clock without counting a move, because the duration would depend on the application."""
         self._since = 0.0

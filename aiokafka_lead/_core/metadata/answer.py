@@ -83,7 +83,7 @@ def missing_partition(name: str, index: int) -> PartitionMetadata:
 
 
 def cluster_answer(response: MetadataResponse, topics: Sequence[TopicMetadata]) -> ClusterAnswer:
-    """Return the content of a Metadata response, given its topics."""
+    """Combine a Metadata response with its topics, which were read separately."""
     return ClusterAnswer(
         response.error_code,
         response.cluster_id,

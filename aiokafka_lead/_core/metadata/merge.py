@@ -88,7 +88,7 @@ class LeaderEpochs:
                     yield broker
 
     def pin(self, topic: str, partition: int, epoch: int, leader: Broker) -> None:
-        """Remember an accepted hint. The partition stops being suspect."""
+        """Remember an accepted hint until Metadata confirms it. The partition stops being suspect."""
         memory = self._topics.setdefault(topic, _Memory())
         memory.suspects.pop(partition, None)
         memory.pins.pop(partition, None)
@@ -221,7 +221,7 @@ class TopicMerger:
         self._contests: dict[str, _Contest] = {}
 
     def forget(self, name: str) -> None:
-        """Drop all state of a topic that is no longer used."""
+        """Drop the state of a topic that is no longer used."""
         self._missing.pop(name, None)
         self._retired.pop(name, None)
         self._contests.pop(name, None)

@@ -112,7 +112,7 @@ class Reachability:
         self._note(endpoint, now, error, in_setup=False)
 
     def succeeded(self, endpoint: Endpoint, now: float) -> None:
-        """Record that a connection became ready."""
+        """Record that a connection became ready. Earlier failures of the address no longer count."""
         self._failures.pop(endpoint, None)
         self._logged_in = True
         self._ready_at.pop(endpoint, None)
@@ -164,7 +164,7 @@ class Reachability:
         return math.inf if addresses is None else addresses.patience_s
 
     def evaded(self, endpoint: Endpoint, asked_at: float, now: float) -> None:
-        """Record that a broker failed to answer a request that any broker can answer."""
+        """Count a failure of the broker at this address to answer a request that any broker can answer."""
         evasions = self._evasions.pop(endpoint, None) or Trust()
         evasions.refused(asked_at, now, self._patience_s)
         self._evasions[endpoint] = evasions
@@ -184,7 +184,7 @@ class Reachability:
         return evasions is not None and evasions.in_doubt(now, self._patience_s)
 
     def led_astray(self, endpoint: Endpoint) -> None:
-        """Record that a connection to this address has reached another cluster."""
+        """Remember that a connection to this address has reached another cluster."""
         if len(self._astray) < REMEMBERED_ADDRESSES:
             self._astray.add(endpoint)
 

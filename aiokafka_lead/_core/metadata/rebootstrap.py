@@ -44,7 +44,7 @@ class RebootstrapCause(Enum):
 
 
 class MetadataCounters:
-    """Running counts. `MetadataMetrics` documents them under the same names."""
+    """Counters of one client's metadata. `MetadataMetrics` documents them under the same names."""
 
     def __init__(self) -> None:
         self.hints_received = 0
@@ -108,7 +108,10 @@ class RebootstrapPolicy:
         """Time since which bootstrap servers have led only to another cluster, or None."""
 
     def attempted(self, now: float) -> None:
-        """Record an attempt to get metadata, even if no broker could be asked."""
+        """Record an attempt to get metadata, which starts the trigger of KIP-1102.
+
+        Call it even if no broker could be asked.
+        """
         if self._trying_since is None:
             self._trying_since = now
 
@@ -123,7 +126,10 @@ class RebootstrapPolicy:
             self._not_before = -math.inf
 
     def times_out_at(self) -> float:
-        """Return the time at which the trigger of KIP-1102 expires, or infinity if there was no attempt."""
+        """Return the time at which the trigger of KIP-1102 expires.
+
+        Returns infinity with the strategy "none", or if there was no attempt since the last response.
+        """
         if not self.enabled or self._trying_since is None:
             return math.inf
         return max(self._trying_since + self._trigger_s, self._not_before)
@@ -147,7 +153,7 @@ class RebootstrapPolicy:
         return None
 
     def rebootstrapped(self, now: float) -> None:
-        """Record the return to the bootstrap servers."""
+        """Record the return to the bootstrap servers, and set the earliest time of the next one."""
         self._cycles += 1
         self._not_before = now + self._backoff.delay_s(self._cycles)
         self._trying_since = None
@@ -167,7 +173,7 @@ class RebootstrapPolicy:
         return True
 
     def led_right(self, endpoint: Endpoint) -> None:
-        """Record that an address leads to the right broker."""
+        """Record that an address leads to the right broker, so `misled` may cause another bootstrap."""
         self._misled.discard(endpoint)
 
     def stranger(

@@ -90,7 +90,7 @@ def lost(node_id: int) -> Reason:
 
 
 class _Row:
-    """The history of the refreshes for one reason."""
+    """Tracks the refreshes for one reason, and their results."""
 
     __slots__ = ("answers", "asked", "began", "in_vain", "not_before", "since", "wanted", "witnesses")
 
@@ -157,7 +157,7 @@ class RefreshSchedule:
 
     @property
     def doubted(self) -> set[int]:
-        """Brokers that have refused for too long. Their metadata is trusted least."""
+        """Brokers that have refused for too long, so their metadata is trusted least."""
         return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
 
     def at_a_loss(self, nodes: Collection[int], now: float) -> bool:
@@ -309,14 +309,14 @@ class RefreshSchedule:
         self._not_before = now + max(took, self._spacing.delay_s(1))
 
     def failed(self, now: float) -> None:
-        """Record a refresh without a response. The next refresh is due after the backoff."""
+        """Record a refresh without a response. It is repeated after a backoff."""
         self.stopped()
         self._failures += 1
         self.request(STALE)
         self._not_before = now + self._retry_backoff.delay_s(self._failures)
 
     def stopped(self) -> None:
-        """Record that a refresh was stopped early. Its reasons are requested again."""
+        """Record that a refresh was stopped before it had a result. Its reasons are requested again."""
         self._finish()
         for row in self._rows.values():
             row.wanted = row.wanted or row.asked
@@ -327,7 +327,7 @@ class RefreshSchedule:
         return now - self._at_a_loss_at <= self._patience_s
 
     def _asked(self, node_id: int) -> float:
-        """Return the time at which a broker last responded or failed to respond."""
+        """Return the time at which a broker last responded or failed to respond, or -infinity if it never did."""
         return self._asked_at.get(node_id, -math.inf)
 
     def _row(self, reason: Reason) -> _Row:
@@ -337,7 +337,7 @@ class RefreshSchedule:
         return row
 
     def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, news: bool, leads: bool) -> None:
-        """Set the time of the next refresh for this reason, after a response."""
+        """Set the delay before the next refresh for this reason, depending on a response."""
         over = self._is_over(reason, row, now)
         if news or over:
             row.answers = 0

@@ -29,7 +29,7 @@ MergedAhead: TypeAlias = Mapping[str, tuple[TopicMetadata | None, MergedTopic]]
 
 
 class Applied(NamedTuple):
-    """The effect of a Metadata response."""
+    """The result of merging a Metadata response."""
 
     changed: bool
     """True if the response brought news about topics or brokers, or confirmed or disproved a leader hint."""
@@ -42,7 +42,7 @@ class Applied(NamedTuple):
 
 
 class MetadataState:
-    """Owns the current snapshot.
+    """Merges Metadata responses and leader hints into snapshots. Owns the current snapshot.
 
     Invariant: within one topic id, a partition's leader epoch decreases only by a *rewind* (see the module `merge`).
     """
@@ -83,7 +83,7 @@ class MetadataState:
         servers = self.bootstrap_brokers
         return {node_id: server for node_id, server in servers.items() if server.endpoint not in taken}
 
-    # --- metadata answers --------------------------------------------------------------------------------------------
+    # --- Metadata responses ------------------------------------------------------------------------------------------
 
     def merge_ahead(self, answer: ClusterAnswer, now: float) -> Generator[None, None, MergedAhead]:
         """Do most of the work of `apply` in small steps, without changing the snapshot.
@@ -237,7 +237,7 @@ class MetadataState:
     # --- leader hints ------------------------------------------------------------------------------------------------
 
     def apply_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
-        """Merge leader hints. Returns True for each accepted hint. Never raises."""
+        """Merge leader hints. Returns a list with True for each accepted hint. Never raises."""
         moved: dict[tuple[str, int], PartitionMetadata] = {}
         leaders: dict[int, Broker] = {}
         outcomes = [self._apply_hint(hint, moved, leaders) for hint in hints]
@@ -254,7 +254,7 @@ class MetadataState:
     def _apply_hint(
         self, hint: LeaderHint, moved: dict[tuple[str, int], PartitionMetadata], leaders: dict[int, Broker]
     ) -> HintOutcome:
-        """Decide about a hint. Add it to ``moved`` if it is accepted."""
+        """Decide about a hint, and add the partition to ``moved`` if the hint is accepted."""
         if self._hint_policy == "off":
             return HintOutcome.POLICY
         if hint.error_code not in HINT_ERRORS or hint.leader_id < 0 or hint.leader_epoch < 0:
@@ -278,7 +278,7 @@ class MetadataState:
         self._epochs.pin(hint.topic, hint.partition, hint.leader_epoch, leader)
         return HintOutcome.ACCEPTED
 
-    # --- the snapshot ------------------------------------------------------------------------------------------------
+    # --- new snapshots -----------------------------------------------------------------------------------------------
 
     def _nodes_with(self, brokers: Mapping[int, Broker]) -> frozenset[int]:
         """Return the ids of these brokers and of brokers known only from hints."""

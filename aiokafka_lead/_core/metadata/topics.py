@@ -35,7 +35,7 @@ def believed(answers: int, waited_s: float) -> bool:
 
 
 class _Lookup:
-    """A needed topic that the client does not know."""
+    """The look-up of a needed topic that the client does not know."""
 
     __slots__ = ("answers", "denials", "missed_since", "retry_at", "waiters", "warned")
 
@@ -54,7 +54,7 @@ class _Lookup:
 
 
 class TopicsInUse:
-    """The topics that each refresh requests, and the backoff of each unknown topic.
+    """Tracks the topics that each refresh requests, and the backoff of each unknown topic.
 
     A consumer *keeps* a topic until it drops it. A producer *uses* a topic until it has sent no record to it for the
     idle time. An unknown topic has at most one look-up at a time, at growing intervals, regardless of how many calls
@@ -88,14 +88,14 @@ class TopicsInUse:
         """Return the names of all topics that are kept or used."""
         return list(self._kept.keys() | self._expires.keys() | self._used)
 
-    # --- interest ----------------------------------------------------------------------------------------------------
+    # --- topics in use -----------------------------------------------------------------------------------------------
 
     def keep(self, names: Iterable[str]) -> None:
         """Keep these topics until `drop` has been called once for each call of this method."""
         self._kept.update(names)
 
     def drop(self, names: Iterable[str]) -> list[str]:
-        """Undo one call of `keep`. Return the topics that are no longer needed."""
+        """Undo one call of `keep`. Return the topics that no other user needs either."""
         gone = []
         for name in names:
             self._kept[name] -= 1
@@ -113,7 +113,7 @@ class TopicsInUse:
         return self.everything != before
 
     def use(self, name: str) -> None:
-        """Keep this topic until it has been unused for the idle time."""
+        """Note that a producer sends to this topic. It is kept until it has been unused for the idle time."""
         self._used.add(name)
 
     def expire(self, now: float) -> list[str]:
@@ -134,7 +134,7 @@ class TopicsInUse:
             self._lookups[name] = _Lookup(now)
 
     def wait(self, name: str, now: float) -> object:
-        """Record that a call is waiting for this unknown topic. Return the look-up, for `leave`."""
+        """Count a call that waits for this unknown topic. Return the look-up, to be passed to `leave`."""
         self.look_up(name, now)
         lookup = self._lookups[name]
         lookup.waiters += 1
@@ -157,7 +157,7 @@ class TopicsInUse:
         return lookup.waiters
 
     def found(self, name: str) -> None:
-        """Record that the topic is now known."""
+        """Record that the topic is now known, which ends its look-up."""
         self._lookups.pop(name, None)
 
     def missed(self, name: str, node_id: int, now: float) -> bool:
@@ -193,7 +193,7 @@ class TopicsInUse:
         return found
 
     def due(self, now: float) -> list[str]:
-        """Return the unknown topics to look up now."""
+        """Return the unknown topics whose look-up is due now."""
         return [name for name, lookup in self._lookups.items() if lookup.retry_at <= now]
 
     def next_due(self) -> float:

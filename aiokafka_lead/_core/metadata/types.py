@@ -44,7 +44,7 @@ class Broker(NamedTuple):
 
     @property
     def endpoint(self) -> tuple[str, int]:
-        """Host and port."""
+        """Host and port of the broker."""
         return self.host, self.port
 
     def __str__(self) -> str:
@@ -168,7 +168,7 @@ class ClusterSnapshot:
         return (NO_LEADER, NO_EPOCH) if found is None else (found.leader_id, found.leader_epoch)
 
     def leading(self, nodes: Collection[int]) -> set[int]:
-        """Return the nodes among ``nodes`` that lead a partition of any topic."""
+        """Return the brokers among ``nodes`` that lead a partition of any topic."""
         if not nodes:
             return set()
         leaders = {partition.leader_id for topic in self.topics.values() for partition in topic.partitions}
@@ -187,7 +187,7 @@ class ClusterSnapshot:
         return 0 if found is None else len(found.partitions)
 
     def topic_id(self, topic: str) -> UUID:
-        """Return the topic's id, or `NO_TOPIC_ID`."""
+        """Return the topic's id, or `NO_TOPIC_ID` if it is unknown."""
         found = self._topics.get(topic)
         return NO_TOPIC_ID if found is None else found.topic_id
 
@@ -226,7 +226,7 @@ MOVED_AT_MOST = 128
 def merge_moved(
     topics: MappingProxyType[str, TopicMetadata], moved: Mapping[tuple[str, int], PartitionMetadata]
 ) -> dict[str, TopicMetadata]:
-    """Return a copy of the topics with the moved partitions in place."""
+    """Return a copy of the topics in which the moved partitions are replaced."""
     merged = topics.copy()
     edits: dict[str, list[PartitionMetadata]] = {}
     for (name, partition), entry in moved.items():
@@ -243,7 +243,7 @@ def _frozen(mapping: Mapping[_K, _V] | None) -> MappingProxyType[_K, _V]:
 
 
 class Moved:
-    """The difference between two snapshots, for listeners to query.
+    """Finds the differences between two snapshots, for listeners to query.
 
     A topic's difference is computed once, when it is first queried, because there may be thousands of other topics and
     hundreds of listeners.
@@ -319,7 +319,7 @@ MetadataListener: TypeAlias = Callable[[ClusterSnapshot, Moved], None]
 
 
 class _Listener:
-    """A listener, and the last snapshot with which it was called."""
+    """A listener, and the snapshot with which it was last called."""
 
     __slots__ = ("call", "seen")
 
@@ -340,7 +340,7 @@ class Listeners:
         self._listeners.append(_Listener(call, self._latest))
 
     def remove(self, call: MetadataListener) -> None:
-        """Undo `add`."""
+        """Undo one call of `add` with this listener."""
         self._listeners.remove(next(listener for listener in self._listeners if listener.call == call))
 
     def notify(self, snapshot: ClusterSnapshot, moved: Collection[tuple[str, int]] | None) -> None:

@@ -59,7 +59,7 @@ _HEADER_SIZE = HEADER_SIZE
 
 
 class Accumulator:
-    """The batches of one producer. Decides how they are filled and when they are sent."""
+    """Collects the records of one producer in batches, and decides when each batch is sent."""
 
     def __init__(
         self, config: ProducerConfig, park: Park, notify: Callable[[], None], rng: Callable[[], float] = random
@@ -118,7 +118,7 @@ class Accumulator:
         self._flushes = Flushes()
 
     def start_turn(self, now: float) -> None:
-        """Start the sender's turn: process due timers, and reset the counts of accepted data."""
+        """Start a turn of the sender: process the timers that are due, and begin a new count of accepted data."""
         self.unseen_bytes = self.opened = 0
         self.turn_bytes = self._bytes_per_turn
         self.schedule.poll(now)
@@ -133,7 +133,7 @@ class Accumulator:
     # --- accepting records --------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> TopicBuffer | None:
-        """Return the buffer of a topic, or None if the topic is not in the metadata."""
+        """Return the buffer of a topic, creating it on first use. Return None if the topic is not in the metadata."""
         buffer = self.topics.get(name)
         if buffer is None:
             if not self.snapshot.partition_count(name):
@@ -181,7 +181,7 @@ class Accumulator:
         return self._put(topic, record, self.record_size(record), ordinal, now)
 
     def place(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
-        """Append a record whose ``send`` has already returned. Return its outcome and index.
+        """Append a record whose `send` has already returned. Return its outcome and index.
 
         If the record cannot be appended, for example because the application's partitioner raises an exception, returns
         a failed outcome for this record alone.
@@ -327,7 +327,7 @@ class Accumulator:
         return topic.queue(partition)
 
     def next_ordinal(self) -> int:
-        """Return a number for new batches. A flush uses it to identify earlier batches."""
+        """Return the number for the next batch. A flush waits for all batches up to a number."""
         self._ordinal += 1
         return self._ordinal
 
@@ -449,7 +449,7 @@ class Accumulator:
                     self.schedule.evaluate(changed, now)
 
     def on_producer_id(self, producer_id: int, producer_epoch: int, now: float) -> None:
-        """Apply the response to InitProducerId."""
+        """Use the producer id and epoch of an InitProducerId response, and reschedule all pending batches."""
         assert self.identity is not None
         self.identity.assign_producer_id(producer_id, producer_epoch)
         for topic in self.topics.values():
@@ -469,7 +469,7 @@ class Accumulator:
         return ticket
 
     def end_flush(self, ticket: FlushTicket) -> None:
-        """End a flush that is complete or abandoned."""
+        """End a flush that is complete or that its caller has abandoned."""
         self.schedule.flushes -= 1
         self._flushes.end(ticket)
 
@@ -479,7 +479,7 @@ class Accumulator:
         self._flushes.started(ordinal, batches)
 
     def finish(self, ordinal: int) -> None:
-        """Count a batch whose outcome has become known."""
+        """Count a batch that is now acknowledged or has failed, which may complete flushes."""
         self.pending -= 1
         self._flushes.finished(ordinal, self._ordinal)
 

@@ -29,7 +29,7 @@ was replaced before the followers had fetched it.
 
 
 class BatchAnswers:
-    """Settles batches returned by `Accumulator.drain`, and expired batches."""
+    """Applies the results of requests to the batches of `Accumulator.drain`, and gives up expired batches."""
 
     def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str], log: ClientLog) -> None:
         """Settle the batches of ``accumulator``.
@@ -53,7 +53,7 @@ class BatchAnswers:
     def acknowledged(
         self, batch: ProducerBatch, node_id: int, base_offset: int, log_append_time_ms: int, now: float
     ) -> None:
-        """Complete a batch that the broker has appended."""
+        """Complete a batch that the broker has appended, with the offset of its first record."""
         queue = batch.queue
         queue.in_flight -= 1
         batch.in_flight = False
@@ -63,7 +63,7 @@ class BatchAnswers:
     def all_acknowledged(
         self, batches: Sequence[ProducerBatch], node_id: int, offsets: list[tuple[int, int]], now: float
     ) -> None:
-        """Complete several batches. ``offsets`` contains the base offset and the append time of each batch."""
+        """Complete several batches of one request. ``offsets`` contains the base offset and append time of each."""
         for batch, (base_offset, log_append_time_ms) in zip(batches, offsets, strict=True):
             self.acknowledged(batch, node_id, base_offset, log_append_time_ms, now)
 
@@ -153,7 +153,10 @@ class BatchAnswers:
         self._go_on(queue, now)
 
     def fail_ready(self, node_id: int, error: errors.KafkaError, now: float) -> None:
-        """Give up the batches that are ready for a broker to which nothing can ever be sent."""
+        """Fail the batches that are ready for a broker to which nothing can ever be sent.
+
+        That is the case after an error that retries cannot solve, such as wrong credentials.
+        """
         for queue in list(self._schedule.ready.get(node_id, ())):
             for batch in list(queue.batches):
                 if not batch.in_flight:
@@ -289,7 +292,7 @@ class BatchAnswers:
         self._accumulator.started(batch.ordinal, len(pieces) - 1)
         batch.outcome.divide(parts)
 
-    # --- the end of a batch -------------------------------------------------------------------------------------------
+    # --- failed batches -----------------------------------------------------------------------------------------------
 
     def expire(self, now: float) -> None:
         """Give up every batch that is older than ``delivery_timeout_ms``."""

@@ -234,7 +234,7 @@ class PartitionQueue:
 
 
 class TopicBuffer:
-    """The queues of one topic, and its current sticky partition for records without a key."""
+    """Holds the queues of one topic, and its current sticky partition for records without a key."""
 
     __slots__ = (
         "_ignore_keys",
@@ -300,7 +300,7 @@ class TopicBuffer:
         return queue
 
     def renew(self, count: int, topic_id: UUID) -> None:
-        """Set the number of partitions and the topic id from the metadata."""
+        """Apply the number of partitions and the topic id from the metadata. A new id resets the queues."""
         self.available = None
         self.count = count
         if count and topic_id != self.topic_id:
@@ -426,7 +426,7 @@ class Flushes:
         return ticket
 
     def end(self, ticket: FlushTicket) -> None:
-        """End a flush that is complete or was abandoned."""
+        """End a flush that is complete or that its caller has abandoned."""
         if ticket in self._tickets:
             self._tickets.remove(ticket)
 
@@ -435,7 +435,10 @@ class Flushes:
         self._pending[ordinal] = self._pending.get(ordinal, 0) + batches
 
     def finished(self, ordinal: int, latest: int) -> None:
-        """Count a batch whose outcome has become known. ``latest`` is the last ordinal that was assigned."""
+        """Count a batch whose outcome is now known. Complete the flushes that waited only for it.
+
+        ``latest`` is the last ordinal that was assigned.
+        """
         left = self._pending[ordinal] - 1
         if left:
             self._pending[ordinal] = left

@@ -19,7 +19,7 @@ class MemoryClaim:
 
 
 class BufferMemory:
-    """Counts the bytes of all records that are neither acknowledged nor failed.
+    """Grants memory to records until they are acknowledged or have failed.
 
     Invariant: while a claim waits, no other request is granted. Otherwise, small records could starve a large one.
     """
@@ -53,7 +53,7 @@ class BufferMemory:
             self._grant()
 
     def claim(self, size: int, on_grant: Callable[[], None]) -> MemoryClaim:
-        """Queue for ``size`` bytes, which must not exceed the limit."""
+        """Queue for ``size`` bytes, which must not exceed the limit. ``on_grant`` is called when they are granted."""
         assert size <= self.limit
         claim = MemoryClaim(size, on_grant)
         self.waiting.append(claim)

@@ -56,7 +56,7 @@ class ProducerCounters:
         """Called for each batch with its topic, record count, seconds since its first record, and error or None."""
 
     def answered(self, node_id: int, seconds: float, throttle_time_ms: float) -> None:
-        """Count a response. ``seconds`` is the latency."""
+        """Count a response, with its latency and the throttle time that the broker has reported."""
         latencies = self.request_latency[node_id]
         latencies.add(seconds)
         self.throttle_time.add(throttle_time_ms / 1000)
@@ -71,7 +71,7 @@ class ProducerCounters:
         self.batches_sent += 1
 
     def settled(self, topic: str, records: int, created_at: float, now: float, error: KafkaError | None) -> None:
-        """Count a batch that was acknowledged, or that failed with this error."""
+        """Count a batch that was acknowledged or, if ``error`` is set, has failed."""
         counters = self.topics.get(topic)
         if counters is None:
             counters = self.topics[topic] = TopicCounters()

@@ -148,7 +148,7 @@ class Delivery:
 
 
 class _Callback:
-    """A function to call when a delivery is done."""
+    """A function to call when a delivery is done, with its context."""
 
     __slots__ = ("context", "delivery", "fn")
 
@@ -313,7 +313,7 @@ class DeliveryBatch:
         self._size += count
 
     def add_delivery(self, delivery: Delivery) -> None:
-        """Add the next record."""
+        """Add the next record, which was sent on its own."""
         self._entries.append(delivery)
         self._size += 1
 
@@ -350,7 +350,7 @@ class DeliveryBatch:
         return removed
 
     def first(self) -> Delivery:
-        """Return the first record. Raises IndexError if there is none."""
+        """Return the delivery of the first record. Raises IndexError if the batch is empty."""
         return _first_of(self._entries[0])
 
     def done(self) -> bool:

@@ -57,13 +57,13 @@ class Sequencing:
         return 0.0
 
     def sending(self, batch: ProducerBatch) -> None:
-        """Prepare a batch for being sent."""
+        """Give a batch its sequence number, just before it is sent."""
 
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
-        """Record that the batch is in the log."""
+        """Record that the broker has appended the batch."""
 
     def refused(self, batch: ProducerBatch) -> None:
-        """Record that the batch will be sent again."""
+        """Record that the batch was refused or not answered, and will be sent again."""
 
     def surely_in_log(self, batch: ProducerBatch) -> bool:
         """Return True if a later batch was appended, which implies that this batch was appended as well."""
@@ -120,7 +120,7 @@ class IdempotentSequencing(Sequencing):
         """Number of times that a partition's sequence numbers have been restarted."""
 
     def assign_producer_id(self, producer_id: int, producer_epoch: int) -> None:
-        """Use the response to InitProducerId for batches without a sequence number."""
+        """Use this producer id and epoch for batches that have no sequence number yet."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
 

@@ -50,7 +50,7 @@ def is_plain(request: ProduceRequest) -> TypeGuard[BatchesRequest]:
 
 
 class JointRequest:
-    """One producer's request, to which the requests of other producers are added."""
+    """Joins Produce requests of several producers. Created with the request of the first one."""
 
     __slots__ = ("_bytes", "_requests", "numbers")
 
@@ -61,13 +61,13 @@ class JointRequest:
         self._bytes = sum(len(records) for _, parts in first.topics for _, records in parts)
 
     def __len__(self) -> int:
-        """Return the number of requests that were joined."""
+        """Return the number of joined requests."""
         return len(self._requests)
 
     def add(self, other: JointRequest) -> bool:
-        """Add another request.
+        """Add another request. Return False if it cannot be joined.
 
-        Return False if its settings differ, it shares a partition, or the result would be too large.
+        That is the case if its settings differ, it shares a partition, or the result would be too large.
         """
         mine, theirs = self._requests[0], other._requests[0]
         if theirs.acks != mine.acks or theirs.timeout_ms != mine.timeout_ms:
@@ -83,7 +83,7 @@ class JointRequest:
         return True
 
     def request(self) -> BatchesRequest:
-        """Return one request with the batches of all added requests."""
+        """Return the joint request, with the batches of all added requests."""
         first = self._requests[0]
         if len(self._requests) > 1:
             topics: dict[bytes, list[tuple[int, memoryview]]] = {}
@@ -149,7 +149,7 @@ partitions would have to wait for another request.
 
 
 class Part(NamedTuple):
-    """One producer's part of a request to a broker."""
+    """One producer's part of a request to a broker, with the functions that receive its result."""
 
     owner: Hashable
     request: ProduceRequest
@@ -159,7 +159,7 @@ class Part(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The producers that have batches in a request."""
+    """The producers that have batches in a request, and the partitions of each."""
 
     owners: list[Hashable]
     numbers: dict[WirePartition, int] | None
@@ -220,7 +220,7 @@ class Parcel:
         return Places([part.owner for part in self.parts], self._joint.numbers if self._joint is not None else None)
 
     def request(self) -> ProduceRequest:
-        """Return the request to send."""
+        """Return the Produce request to send, with the batches of all producers."""
         return self.parts[0].request if self._joint is None else self._joint.request()
 
     def done(self, response: Any, error: KafkaError | None) -> None:
@@ -262,11 +262,11 @@ class Breadth:
         """Number of stages without an increase that remain."""
 
     def sent(self, under_way: int) -> None:
-        """Record the number of requests in flight."""
+        """Note how many additional requests are in flight, now that one has been sent."""
         self._full = self._full or under_way >= self.limit
 
     def answered(self, took_s: float) -> None:
-        """Count a response, and adapt the limit at the end of a stage."""
+        """Count a response that took ``took_s`` seconds. At the end of a stage, adapt the limit."""
         self._answers += 1
         self._sum_s += took_s
         if self._answers < self.limit:
@@ -285,7 +285,7 @@ class Breadth:
 
 
 class Outbox:
-    """The waiting parcels of one broker, oldest first, and the producers with requests in flight.
+    """Queues the parcels for one broker, oldest first, and tracks the producers with requests in flight.
 
     The *owner* of a request is its producer.
     """
@@ -319,7 +319,7 @@ class Outbox:
     # --- the broker's speed -------------------------------------------------------------------------------------------
 
     def slow(self, now: float) -> bool:
-        """Return True if requests should not wait for the first connection."""
+        """Return True if the broker is slow, so requests should not wait for the first connection."""
         return self._serves_s(now) >= SLOW_S
 
     def slow_at(self) -> float:
@@ -413,7 +413,7 @@ class Outbox:
         return None
 
     def left(self, parcel: Parcel, now: float, *, beside: bool) -> None:
-        """Record that the parcel has been sent. `ended` must follow."""
+        """Remove the parcel from the queue, because it is being sent. `ended` must follow."""
         self._waiting.remove(parcel)
         owners = [part.owner for part in parcel.parts]
         _take_away(self._held, owners)
@@ -431,7 +431,7 @@ class Outbox:
         self._latest = parcel.places()
 
     def ended(self, parcel: Parcel, now: float, *, beside: bool) -> None:
-        """Record that the parcel was answered or lost, or could not be sent."""
+        """Record the end of a sent parcel: it was answered or lost, or could not be sent."""
         owners = [part.owner for part in parcel.parts]
         if beside:
             self._under_way_beside -= 1
@@ -444,7 +444,7 @@ class Outbox:
         self._under_way -= 1
 
     def forget(self, owner: Hashable) -> None:
-        """Forget a producer that has stopped."""
+        """Forget a producer that has stopped, so that it no longer affects the others."""
         self._contenders.discard(owner)
         self._latest = Places([], None)
 

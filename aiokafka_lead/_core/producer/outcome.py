@@ -22,7 +22,7 @@ class Wakeable(Protocol):
     """An object on which tasks wait for an outcome."""
 
     def set_result(self, value: None, /) -> None:
-        """Wake the tasks."""
+        """Wake the tasks that wait for the outcome."""
 
 
 class Park(Protocol):
@@ -83,13 +83,16 @@ class BatchOutcome:
         """The last timestamp as an int object, which most records of a batch can share."""
 
     def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
-        """Complete the outcome, because the broker has stored the records."""
+        """Complete the outcome, because the broker has stored the records, from ``base_offset`` on."""
         self.base_offset = base_offset
         self.log_append_time_ms = log_append_time_ms
         self._settle()
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
-        """Fail the outcome, because the records were given up."""
+        """Fail the outcome, because the records were given up.
+
+        ``record_errors`` contains the errors of records that have one of their own, by index.
+        """
         self.error = error.with_traceback(None)
         self.record_errors = record_errors
         self._settle()

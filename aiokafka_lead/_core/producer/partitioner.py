@@ -36,16 +36,16 @@ class NodeAvailability:
         self._blocked_since: dict[int, float] = {}
 
     def blocked(self, node_id: int, now: float) -> None:
-        """Record that batches are ready for the broker but cannot be sent now."""
+        """Record that batches are ready for the broker but cannot be sent. The timeout starts unless it is running."""
         if self._timeout_s > 0:
             self._blocked_since.setdefault(node_id, now)
 
     def taking(self, node_id: int) -> None:
-        """Record that batches have been sent to the broker."""
+        """Record that batches have been sent to the broker, so it is available again."""
         self._blocked_since.pop(node_id, None)
 
     def available(self, node_id: int, now: float) -> bool:
-        """Return True if the broker may get more records."""
+        """Return True unless batches have waited for the broker for longer than the timeout."""
         since = self._blocked_since.get(node_id)
         return since is None or now - since <= self._timeout_s
 
@@ -87,7 +87,7 @@ class StickyChooser:
         return size >= topic.batch_limit or now - topic.sticky_since >= self._linger_s
 
     def choose(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
-        """Return the number of a partition of the topic. The topic must have partitions."""
+        """Choose the partition for the next records without a key. The topic must have partitions."""
         if self._adaptive:
             self._survey(topic)
         pool: Sequence[int] = self._near(topic, snapshot) or range(topic.count)
@@ -150,7 +150,10 @@ def _leader(snapshot: ClusterSnapshot, topic: TopicBuffer, partition: int) -> in
 
 
 def call_partitioner(partitioner: Partitioner, key: bytes | None, topic: TopicBuffer, snapshot: ClusterSnapshot) -> int:
-    """Call a custom partitioner, check its result, and return it."""
+    """Call the application's partitioner, and check and return its result.
+
+    Raises `ConfigTypeError` or `ConfigError` if this is not the number of a partition.
+    """
     everything: Sequence[int] = range(topic.count)
     if topic.available is None:
         topic.available = [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]

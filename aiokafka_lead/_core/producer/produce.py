@@ -131,7 +131,7 @@ class BatchesRequest(ProduceRequest):
 
 
 def new_request(transactional_id: str | None, acks: int, timeout_ms: int, topics: list[Any]) -> BatchesRequest:
-    """Return a request with these ``topics``."""
+    """Create a request, faster than by calling the class."""
     request = BatchesRequest.__new__(BatchesRequest)  # its constructor is a slow Python function with keyword arguments
     request.transactional_id = transactional_id
     request.acks = acks
@@ -142,7 +142,10 @@ def new_request(transactional_id: str | None, acks: int, timeout_ms: int, topics
 
 
 def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], out: bytearray) -> bytearray:
-    """Encode a request of a flexible version."""
+    """Encode a request of a flexible version. Return the chunk to continue with.
+
+    Complete chunks are appended to ``chunks``.
+    """
     if request.transactional_id is None:
         out.append(0)
     else:
@@ -251,7 +254,7 @@ def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
 
 
 def build_batches(batches: Sequence[ProducerBatch], transactional: bool = False) -> None:
-    """Compress the batches and set their header fields, so that `produce_request` does not have to."""
+    """Compress the batches and set their header fields before `produce_request`, which is then fast."""
     for batch in batches:
         _built(batch, transactional)
 
@@ -337,7 +340,7 @@ def read_hints(sent: SentBatches, response: ProduceResponse) -> list[LeaderHint]
 
 
 def read_answers(sent: SentBatches, response: ProduceResponse) -> list[PartitionAnswer]:
-    """Return the result of each batch, in the order of the request."""
+    """Return the result of each batch, an offset or an error, in the order of the request."""
     by_id = sent.version > _LAST_WITH_NAMES
     found: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
     for topic in response.responses:
@@ -362,7 +365,7 @@ def read_answers(sent: SentBatches, response: ProduceResponse) -> list[Partition
 
 
 def _unfolded(sent: SentBatches, response: BatchesResponse) -> dict[tuple[str | UUID, int], PartitionProduceResponse]:
-    """Return the result of `read_plain` in the form of the schema."""
+    """Return the acknowledgements in the form of the schema, by topic (id or name) and partition."""
     found: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
     for name, topic_id in sent.topic_ids.items():
         key = topic_id if sent.version > _LAST_WITH_NAMES else name

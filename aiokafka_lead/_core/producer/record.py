@@ -21,7 +21,7 @@ def check_topic(topic: object) -> str:
 
 
 def check_partition(partition: object) -> int:
-    """Return the partition's number. None becomes -1."""
+    """Return the partition's number, or -1 for None, which means that the producer chooses it."""
     if partition is None:
         return ANY_PARTITION
     if isinstance(partition, bool) or not isinstance(partition, int):
@@ -32,19 +32,19 @@ def check_partition(partition: object) -> int:
 
 
 def check_timestamp(timestamp_ms: object) -> int:
-    """Return the timestamp in milliseconds since 1970."""
+    """Return the timestamp, in milliseconds since 1970. Raises an error if it is invalid."""
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
         raise ConfigTypeError(f"timestamp_ms must be an int or None, not {type(timestamp_ms).__name__}")
     return int(TIME_MS("timestamp_ms", timestamp_ms))
 
 
 def check_headers(headers: object) -> Headers:
-    """Return the headers as pairs of a name and a value."""
+    """Return the headers as pairs of name and value. Raises an error if they are invalid."""
     return record_headers("headers", headers)
 
 
 def to_bytes(what: str, content: Any) -> bytes | None:
-    """Return a key or a value as bytes. ``what`` names it in the error."""
+    """Return a key or a value as bytes. ``what`` is "key" or "value", for the error."""
     return byte_string(what, content, hint=f"; is {what}_serializer missing?")
 
 
@@ -64,12 +64,12 @@ def headers_for_each(headers: Any, count: int) -> list[Any]:
 
 
 def given_once(headers: Any) -> bool:
-    """Return True if these are the headers of a single record."""
+    """Return True if these are the headers of a single record, and not one entry for each record."""
     return isinstance(headers, (list, tuple)) and bool(headers) and _is_pair(headers[0])
 
 
 def _is_pair(header: Any) -> bool:
-    """Return True if this is a single header."""
+    """Return True if this is a single header, which begins with its name."""
     return isinstance(header, (list, tuple)) and bool(header) and isinstance(header[0], str)
 
 
@@ -85,7 +85,7 @@ a type check for each record would take time.
 
 
 class Serializers:
-    """The application's serializers of keys and values. A key or value that is None is not serialized."""
+    """Applies the application's serializers to keys and values. A key or value that is None is not serialized."""
 
     __slots__ = ("_key", "_value", "key_bytes", "value_bytes")
 
@@ -114,11 +114,11 @@ class Serializers:
         return any(one is not None and one.prepare is not None for one in (self._key, self._value))
 
     async def await_key(self, key: Any, topic: str, headers: Headers) -> Made:
-        """Convert a key with any kind of serializer."""
+        """Serialize a key, and await the serializer if necessary."""
         return await _wait_for_bytes("key", self._key, self.key_bytes, key, topic, headers)
 
     async def await_value(self, value: Any, topic: str, headers: Headers) -> Made:
-        """Convert a value with any kind of serializer."""
+        """Serialize a value, and await the serializer if necessary."""
         return await _wait_for_bytes("value", self._value, self.value_bytes, value, topic, headers)
 
 

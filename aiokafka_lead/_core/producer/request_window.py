@@ -90,11 +90,11 @@ class RequestWindow:
         """Running mean of the seconds that the broker takes for a request before it starts the next."""
 
     def sent(self) -> None:
-        """Record a request that was sent. `answered` or `lost` must follow."""
+        """Count a request that is being sent. `answered` or `lost` must follow."""
         self._under_way += 1
 
     def lost(self) -> None:
-        """Record that a request will not be answered."""
+        """Record that a request that was sent will not be answered, because its connection was lost."""
         self._under_way -= 1
 
     def answered(self, sent_at: float, now: float) -> None:

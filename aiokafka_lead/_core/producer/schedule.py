@@ -22,7 +22,7 @@ _NO_LEADER = NO_LEADER
 
 
 class Schedule:
-    """The sets of sendable partitions, and the timers of batches.
+    """Keeps the sets of sendable partitions, and the timers of their batches.
 
     A timer ends a batch's linger time, its backoff after a failure, or its ``delivery_timeout_ms``.
     """
@@ -61,7 +61,7 @@ class Schedule:
         return self.flushes > 0 or bool(self._memory.waiting)
 
     def opened(self, batch: ProducerBatch, now: float) -> None:
-        """Schedule a new batch, which accepts records."""
+        """Schedule the linger time and the expiry of a new batch."""
         if not batch.queue.expiry_scheduled:
             self._expire_at(batch.queue, batch.created_at + self.delivery_timeout_s)
         if self._linger_s <= 0 or self._hurried():
@@ -83,7 +83,7 @@ class Schedule:
                 self.evaluate(queue, now)
 
     def poll(self, now: float) -> None:
-        """Process due timers."""
+        """Process the timers that are due, so that their partitions may become ready."""
         lingering = self._lingering
         while lingering and lingering[0][0] <= now:
             _, queue = lingering.popleft()
@@ -123,7 +123,7 @@ class Schedule:
                 yield batch
 
     def evaluate(self, queue: PartitionQueue, now: float) -> None:
-        """Put the partition into the right set. Call this after any change to the partition."""
+        """Move the partition into or out of its leader's ready set. Call this after any change to the partition."""
         node_id = self.sendable_to(queue, now)
         if node_id == queue.ready_node:
             return

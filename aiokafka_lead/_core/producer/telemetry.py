@@ -27,11 +27,11 @@ class ProducerTelemetry:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return the transactional id, if there is one."""
+        """Return the transactional id as the only attribute, or none without transactions."""
         return () if self._transactional_id is None else (("transactional_id", self._transactional_id),)
 
     def measures(self) -> list[Measure]:
-        """Return the current values."""
+        """Return the producer's current measures, the most important first."""
         return standard_first(self._measures())
 
     def _measures(self) -> Iterator[Measure]:

@@ -83,7 +83,10 @@ class TransactionalSequencing(IdempotentSequencing):
     # --- the transaction ----------------------------------------------------------------------------------------------
 
     def begin(self, number: int, producer_id: int, producer_epoch: int, v2: bool, held: bool = False) -> None:
-        """Begin the next transaction with this producer id and epoch."""
+        """Begin the next transaction with this producer id and epoch.
+
+        ``v2`` is True if it follows KIP-890. With ``held``, new partitions wait until `release` is called.
+        """
         self.assign_producer_id(producer_id, producer_epoch)
         self.transaction = number
         self.v2 = v2
@@ -105,20 +108,23 @@ class TransactionalSequencing(IdempotentSequencing):
             self.on_wanted()
 
     def added(self, queue: PartitionQueue) -> None:
-        """Record that the coordinator has added the partition to the transaction."""
+        """Record that the coordinator has added the partition to the transaction, so its batches may be sent."""
         self.wanted.pop(queue, None)
         queue.transaction = self.transaction
 
     def release(self) -> list[PartitionQueue]:
-        """Record that the coordinator has finished the previous transaction.
+        """Record that the coordinator has finished the previous transaction, which ends the wait of `begin`.
 
-        Return the partitions that no longer wait.
+        Returns the partitions that no longer wait.
         """
         self.held = False
         return self._waited()
 
     def requested(self, node_id: int, batches: Sequence[ProducerBatch], now: float) -> None:
-        """Record that these batches are being sent to a broker in one request."""
+        """Record that a request with these batches is being sent to a broker.
+
+        With KIP-890, no other partition can join the transaction through this broker until it has answered.
+        """
         self.written = True
         if not self.v2:
             return
@@ -128,7 +134,10 @@ class TransactionalSequencing(IdempotentSequencing):
                 self._touch_at = now + _TOUCHES_APART_S
 
     def answered(self, queue: PartitionQueue) -> list[PartitionQueue]:
-        """Handle a change in a partition's batches in flight. Return the partitions that no longer wait."""
+        """Handle a change in a partition's batches in flight.
+
+        Returns the partitions that no longer wait for the broker's request to the coordinator.
+        """
         if not self._touching or queue.in_flight > 0:
             return _NONE
         found = self._touching.get(queue.in_flight_node)
@@ -146,11 +155,11 @@ class TransactionalSequencing(IdempotentSequencing):
         return waiting
 
     def forget_producer_id(self) -> None:
-        """Forget a producer id that was assigned by another cluster."""
+        """Forget the producer id, because it was assigned by another cluster. The transaction fails."""
         super().forget_producer_id()
         self.on_failure(ClusterIdMismatchError("the transaction began in another cluster"))
 
-    # --- sequences ----------------------------------------------------------------------------------------------------
+    # --- sequence numbers ---------------------------------------------------------------------------------------------
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
         if queue.in_flight > 0 and queue.in_flight_node != leader_id:

@@ -29,7 +29,7 @@ class _Topic:
 
 
 class UnknownTopics:
-    """The records for topics that are not in the metadata yet."""
+    """Keeps the records for topics that are not in the metadata yet."""
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
@@ -39,11 +39,11 @@ class UnknownTopics:
         return topic in self._topics
 
     def records_left(self) -> int:
-        """Return the number of records."""
+        """Return the number of records that are waiting for their topics."""
         return sum(len(waiting.records) for waiting in self._topics.values())
 
     def append(self, record: Record) -> Delivery | None:
-        """Accept a record. Return None if memory is short. Raises `MessageTooLargeError`."""
+        """Accept a record for an unknown topic. Return None if memory is short. Raises `MessageTooLargeError`."""
         accumulator = self._accumulator
         if not accumulator.memory.take(accumulator.record_size(record)):
             return None
@@ -55,7 +55,7 @@ class UnknownTopics:
         return Delivery(waiting.outcome, len(waiting.records) - 1, record.timestamp_ms)
 
     def on_snapshot(self, now: float) -> None:
-        """Put the records for topics that are now in the metadata into batches."""
+        """Put records into batches if the metadata now contains their topics."""
         for name in list(self._topics):
             topic = self._accumulator.topic(name)
             if topic is None:
@@ -88,6 +88,6 @@ class UnknownTopics:
         return len(waiting.records)
 
     def drop_all(self, make_error: Callable[[str], KafkaError]) -> None:
-        """Give up all records."""
+        """Give up the records for all topics, each as `drop` does."""
         for topic in list(self._topics):
             self.drop(topic, make_error)

@@ -93,9 +93,10 @@ def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) 
 
 
 def _taking_list(handler: Handler, txn: str | None, *, by_name: bool) -> Handler:
-    """Return a function of a list and a transaction.
+    """Return a function that calls a handler of batches with a list and a transaction.
 
-    The transaction is passed to the parameter ``txn``, if there is one.
+    ``txn`` is the handler's parameter for the transaction, or None if it has none. With ``by_name``, it is passed by
+    name.
     """
     if txn is None:
         return lambda records, *_: handler(records)
@@ -166,15 +167,15 @@ def _parameters(handler: Handler, *, transactional: bool, model: Any) -> list[in
 
 
 def _given(handler: Handler) -> Collection[str]:
-    """Return the names of the arguments that a partial object already has."""
+    """Return the names of the keyword arguments that a partial object already has."""
     partial = inspect.unwrap(handler)
     return partial.keywords if isinstance(partial, functools.partial) else ()
 
 
 def _with_annotation(parameter: inspect.Parameter, function: Any) -> inspect.Parameter:
-    """Evaluate the annotation.
+    """Return the parameter with its annotation evaluated.
 
-    If it is defined only for type checkers and there is a default, it stays text.
+    An annotation that is defined only for type checkers stays text if the parameter has a default.
     """
     try:
         return parameter.replace(annotation=_evaluated(parameter, function))
@@ -205,9 +206,10 @@ def _accepts(handler: Handler, arguments: int) -> bool:
 
 
 def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
-    """Return the annotation.
+    """Return the parameter's annotation as an object, even if it was written as text.
 
-    If it is defined only for type checkers and names a record or transaction, returns the name.
+    If it is defined only for type checkers and names a record or transaction, returns `_MISSING`. Raises
+    `ConfigTypeError` for any other annotation that cannot be evaluated.
     """
     annotation = parameter.annotation
     if not isinstance(annotation, str):
@@ -259,7 +261,10 @@ def _is_transaction(annotation: Any) -> bool:
 
 
 def _role(parameter: inspect.Parameter) -> str | None:
-    """Return "record", "txn" or a name in `NAMES`, or None if only the annotation asks for the value."""
+    """Return the argument that a parameter asks for: "record", "txn" or a name in `NAMES`.
+
+    Returns None if only the annotation asks for the value.
+    """
     kind, name = _kind(parameter.annotation), parameter.name
     if _is_record(kind) or (name == "record" and _is_free(kind)):
         return "record"
@@ -275,7 +280,10 @@ def _kind(annotation: Any) -> Any:
 
 
 def _getter(parameter: inspect.Parameter, role: str | None, what: str, transactional: bool, model: Any) -> Get:
-    """Return the function that computes the argument."""
+    """Return a function that computes a parameter's argument from a record and a transaction.
+
+    ``role`` is the result of `_role`, and ``what`` names the parameter in errors.
+    """
     annotation, name, default = parameter.annotation, parameter.name, parameter.default
     if role == "record":
         return lambda record, txn: record

@@ -94,7 +94,7 @@ class CallTransaction:
 
 
 class HandlerFailure(NamedTuple):
-    """A record whose handler has raised an exception."""
+    """A failed record: its exception, the number of attempts, and the decision about it."""
 
     record: Record
     verdict: Verdict
@@ -141,7 +141,7 @@ class Attempts:
         return HandlerFailure(record, self._config.verdict(error, attempts, delays), error, attempts)
 
     def count(self, failures: Sequence[HandlerFailure]) -> None:
-        """Count an attempt for these records."""
+        """Count a failed attempt at each of these records, and store the decisions about them."""
         for failure in failures:
             place = _place(failure.record)
             self._failed[place] = failure
@@ -151,13 +151,13 @@ class Attempts:
                 self._settled.add(place)
 
     def failed(self, records: Sequence[Record], error: BaseException) -> HandlerFailure:
-        """Decide about a failed call with these records, and count it. Return the failure of the first record."""
+        """Decide about the records of a failed call, and count the attempt. Return the first record's failure."""
         failures = self.judged(records, error)
         self.count(failures)
         return failures[0]
 
     def settle(self, record: Record, verdict: Verdict, *, brief: bool) -> None:
-        """Replace the decision about a failed record that will not be handled again."""
+        """Replace the stored decision about a failed record that will not be handled again."""
         self._failed[_place(record)] = self._failed[_place(record)]._replace(verdict=verdict, brief=brief)
 
     def is_alone(self, record: Record) -> bool:
@@ -165,7 +165,7 @@ class Attempts:
         return _place(record) in self._alone
 
     def postponed(self, record: Record, error: BaseException) -> HandlerFailure:
-        """Let the record be handled again, without counting an attempt."""
+        """Let the record be handled again without counting an attempt. Return the failure to report."""
         self._postponed.add(_place(record))
         return HandlerFailure(record, Verdict("retry"), error, 0)
 
@@ -181,7 +181,10 @@ class Attempts:
         return self._failed[place] if place in self._settled else None
 
     def delay_s(self, failures: list[HandlerFailure]) -> float:
-        """Return the seconds to wait before these failed records are handled again."""
+        """Return the seconds to wait before these failed records are handled again.
+
+        This is the backoff of the record with the most attempts.
+        """
         return self._backoff.delay_s(
             max((each.attempts for each in failures if each.verdict.fate == "retry"), default=0)
         )

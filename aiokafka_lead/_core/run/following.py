@@ -42,7 +42,7 @@ class _Place(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """Identifies a record by its original partition."""
+    """The identity of a record across its copies, from its original partition."""
 
     offset: int
     timestamp_ms: int
@@ -50,7 +50,7 @@ class _Origin(NamedTuple):
 
 
 class _Waiting:
-    """The records of one key that are waiting in retry topics."""
+    """Tracks the records of one key that are waiting in retry topics."""
 
     __slots__ = ("_copies", "_heap")
 
@@ -72,7 +72,7 @@ class _Waiting:
             copies[place] = None
 
     def remove(self, origin: _Origin, place: _Place) -> bool:
-        """Remove a copy. Return True if no record of the key is waiting now."""
+        """Remove one copy of a record. Return True if no record of the key is left."""
         copies = self._copies.get(origin)
         if copies is not None:
             copies.pop(place, None)
@@ -81,7 +81,7 @@ class _Waiting:
         return not self._copies
 
     def has(self, origin: _Origin, place: _Place) -> bool:
-        """Return True if this copy is waiting."""
+        """Return True if this copy of the record is waiting."""
         return place in self._copies.get(origin, ())
 
     def latest(self, origin: _Origin) -> _Place | None:
@@ -89,7 +89,7 @@ class _Waiting:
         return next(reversed(self._copies.get(origin, {})), None)
 
     def first(self) -> _Origin:
-        """Return the first origin that is waiting."""
+        """Return the earliest record that is waiting. There must be one."""
         while self._heap[0] not in self._copies:
             heapq.heappop(self._heap)
         return self._heap[0]
@@ -110,7 +110,7 @@ class _Family:
         """For each retry topic, the offset after the last record taken for handling."""
 
     def add(self, key: bytes, origin: _Origin, place: _Place) -> Undo:
-        """Add a record that waits at this place. Return a function that undoes this."""
+        """Add a copy of a record, which waits at this place. Return a function that removes it."""
         waiting = self.waiting.get(key)
         if waiting is None:
             waiting = self.waiting[key] = _Waiting()
@@ -118,14 +118,14 @@ class _Family:
         return partial(self.remove, key, origin, place)
 
     def remove(self, key: bytes, origin: _Origin, place: _Place) -> None:
-        """Remove a record that no longer waits at this place."""
+        """Remove a copy of a record that no longer waits at this place."""
         waiting = self.waiting.get(key)
         if waiting is not None and waiting.remove(origin, place):
             del self.waiting[key]
 
 
 class Following:
-    """The records in retry topics. A record may be handled only if no earlier record of its key waits there.
+    """Tracks the records in retry topics. A record is handled only if no earlier record of its key waits there.
 
     A single member has all the information, because it owns the partition and its retry partitions, and no other member
     writes to them. A member that takes over a partition first reads the retry partitions to their ends.
@@ -143,7 +143,7 @@ class Following:
     # --- assignment --------------------------------------------------------------------------------------------------
 
     def assigned(self, states: Iterable[PartitionState]) -> dict[TopicPartition, Scan]:
-        """Update the assignment. Return the new scans, whose ends must be looked up."""
+        """Update the assignment to these partitions. Return the new scans, whose ends must be looked up."""
         found: dict[TopicPartition, Scan] = {}
         families: dict[TopicPartition, _Family] = {}
         for state in states:
@@ -189,7 +189,7 @@ class Following:
         return family is not None and not family.scans
 
     def scans(self) -> Iterator[TopicPartition]:
-        """Yield the retry partitions that are being scanned."""
+        """Yield the retry partitions whose scans are not complete."""
         return (tp for tp, family in list(self._families.items()) if tp in family.scans)
 
     def starts(self) -> dict[TopicPartition, Position]:
@@ -200,12 +200,12 @@ class Following:
     # --- records -----------------------------------------------------------------------------------------------------
 
     def found(self, records: Iterable[Record]) -> None:
-        """Process records of retry topics that a scan has read."""
+        """Add records that a scan has read from retry topics. They are now waiting."""
         for record in records:
             self._note(record, _Place(record.topic, record.offset))
 
     def taken(self, records: Sequence[Record]) -> None:
-        """Process records of one partition that are about to be handled."""
+        """Process a partition's records that are about to be handled. In a retry topic, they are now waiting."""
         last = records[-1]
         family = self._family_of(last)
         if family is not None and last.topic in family.taken_to:
@@ -224,7 +224,10 @@ class Following:
         return self._note(record, _Place(topic, offset))
 
     def finished(self, record: Record) -> Undo | None:
-        """Remove a record that is done or waits elsewhere. Returns a function like `written` does."""
+        """Remove a record that is done or waits elsewhere.
+
+        Returns a function that undoes this, or None if the record was not waiting.
+        """
         family, key, waiting = self._family_of(record), record.key, self._waiting(record)
         if waiting is None or family is None or key is None:
             return None

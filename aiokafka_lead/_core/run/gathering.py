@@ -21,7 +21,7 @@ B = TypeVar("B", bound=_Sized)
 
 
 class Gathered(NamedTuple, Generic[B]):
-    """A batch that is ready to be handled."""
+    """A batch that is ready to be passed to a handler."""
 
     partition: PartitionWork
     by: B
@@ -70,11 +70,11 @@ class Gathering(Generic[B]):
         return not line.busy
 
     def next_due(self) -> float | None:
-        """Return the time at which the next batch starts, or None."""
+        """Return the time at which the next batch starts, or None if no batch is being filled."""
         return min((line.due_at for line in self._lines.values() if line.slots and not line.busy), default=None)
 
     def due(self, now: float) -> Iterator[Gathered[B]]:
-        """Yield the batches that start now."""
+        """Remove and yield the batches that start now. `ended` must be called for each."""
         for partition, line in list(self._lines.items()):
             if line.slots and not line.busy and line.due_at <= now:
                 most = line.by.max_records
@@ -85,7 +85,7 @@ class Gathering(Generic[B]):
                 yield Gathered(partition, line.by, batch)
 
     def ended(self, partition: PartitionWork) -> None:
-        """Record that the batch of this partition has ended."""
+        """Record that the batch of this partition has ended, so its next batch may start."""
         line = self._lines[partition]
         line.busy = False
         if not line.slots:

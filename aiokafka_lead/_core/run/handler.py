@@ -15,7 +15,7 @@ Handler = Callable[..., Awaitable[object]]
 
 
 class _Placed(Protocol):
-    """A record of either kind of consumer."""
+    """The attributes that identify a record of either kind of consumer."""
 
     @property
     def topic(self) -> str: ...
@@ -34,7 +34,7 @@ def place_of(record: _Placed) -> str:
 
 
 def raw_record(record: Any) -> Any:
-    """Return the record without the attributes that a share group adds."""
+    """Return a share group's record as a plain `ConsumerRecord`, and any other record unchanged."""
     return record.consumer_record() if hasattr(record, "consumer_record") else record
 
 
@@ -47,7 +47,10 @@ The reserved time is the fraction `RESERVE_SHARE` of the stop's time, up to this
 
 
 def time_of_handlers(deadline: float, timeout_s: float) -> tuple[float, float]:
-    """Return the deadlines of handlers and of the whole run, if a stop of ``timeout_s`` ends at ``deadline``."""
+    """Return the deadlines of the handlers and of the whole run during a stop.
+
+    The stop takes ``timeout_s`` and ends at ``deadline``. Both deadlines are earlier, to leave time for the next steps.
+    """
     reserve_s = min(timeout_s * RESERVE_SHARE, RESERVE_S)
     return deadline - reserve_s, deadline - reserve_s / 2
 

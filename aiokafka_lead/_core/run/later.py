@@ -65,7 +65,7 @@ class Letter(NamedTuple):
 
 
 class RetryTopics:
-    """The retry topics of a group.
+    """Names a group's retry topics, and reads and writes the headers of their records.
 
     Each topic that the group reads has one for each delay, with the same number of partitions.
     """
@@ -102,7 +102,7 @@ class RetryTopics:
         return self._levels.get(topic, 0)
 
     def attempts(self, record: Record) -> int:
-        """Return the number of attempts at a record before it was written to its retry topic."""
+        """Return the number of attempts at a record before it was last written to a retry topic."""
         return self._number(record, _ATTEMPTS, 0)
 
     def delays(self, record: Record) -> int:
@@ -179,7 +179,7 @@ class RetryTopics:
         return Letter(self._name(record.topic, delay), record.value, record.key, record.partition, None, headers)
 
     def follower(self, record: Record, topic: str) -> Letter:
-        """Return the record to send to this retry topic because an earlier record of the same key waits there."""
+        """Return the record to send to this retry topic, because an earlier record of its key waits there."""
         own, said = self._parted(record)
         told = {_ATTEMPTS: b"0", _DELAYS: b"0", **said, _DUE: b"0"}
         headers = [*own, *_place(record, said), *((name, told[name]) for name in RETRY_HEADERS[4:] if name in told)]
@@ -237,7 +237,11 @@ class RetryTopics:
 
 
 def _place(record: Record, said: Mapping[str, bytes]) -> tuple[Header, Header, Header, Header]:
-    """Return headers that describe the place and time of the original record, from its own headers if possible."""
+    """Return headers with the topic, partition, offset and timestamp of the original record.
+
+    ``said`` contains the headers for the record's current retry topic. They name the original record, if there are any.
+    Otherwise, ``record`` itself is the original.
+    """
     return (
         (_TOPIC, said.get(_TOPIC) or _encoded(record.topic)),
         (_PARTITION, said.get(_PARTITION) or b"%d" % record.partition),
@@ -272,7 +276,7 @@ class Closed:
         """For each partition, the offset of a record that is not due, and the time until which it is not examined."""
 
     def is_closed(self, tp: TopicPartition, position: Position | None, now: float) -> bool:
-        """Return True if no record of the partition is due from this position on."""
+        """Return True if the partition is closed at this position: its next record is not due."""
         # Records before that offset did not fit into the limits, or are delivered again after an abort.
         offset, until = self._until.get(tp, (0, (0.0, 0.0)))
         return self._left_s(until, now) > 0 and position is not None and position.offset >= offset

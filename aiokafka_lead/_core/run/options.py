@@ -29,7 +29,7 @@ Fate = Literal["retry", "later", "dead_letter", "skip", "drop", "reject", "raise
 
 
 class Delay(NamedTuple):
-    """The delay of a retry topic."""
+    """The delay of a retry topic: the text that the application passed, and its value in milliseconds."""
 
     text: str
     """The delay as written in the topic's name."""
@@ -61,14 +61,14 @@ def leaves(error: BaseException) -> list[BaseException]:
 
 
 def dead_letter_producer(name: str, value: Any) -> Any:
-    """Return the object if it has the methods of `Producer` that dead letters need."""
+    """Check that the value has the methods of `Producer` that dead letters need, and return it."""
     if not all(callable(getattr(value, method, None)) for method in ("partitions_for", "send")):
         raise ConfigTypeError(f"{name} must be a Producer, not {type(value).__name__}")
     return value
 
 
 def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
-    """Return one or several exception classes as a tuple."""
+    """Check an exception class, or a tuple of them, and return a tuple."""
     found = value if isinstance(value, tuple) else (value,)
     for each in found:
         if not (isinstance(each, type) and issubclass(each, BaseException)):
@@ -77,7 +77,7 @@ def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
 
 
 def delays(name: str, value: Any) -> tuple[Delay, ...]:
-    """Parse delays such as "10s"."""
+    """Parse a list of delays such as "10s", "1m" or "2h". Raises `ConfigError` for a duplicate."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ConfigTypeError(f'{name} must be a list of delays such as ["10s", "1m"], not {value!r}')
     found: list[Delay] = []
@@ -119,7 +119,7 @@ class HandlingConfig(checks.Checked):
 
     @property
     def attended(self) -> bool:
-        """True if the run must respond to signals or probes."""
+        """True if the run must respond to signals, or to probes on a port."""
         return self.stop_on_signals or self.health_port is not None
 
     def verdict(self, error: BaseException, attempts: int, delays: int = 0) -> Verdict:
@@ -146,7 +146,7 @@ class HandlingConfig(checks.Checked):
 
     @property
     def given_up(self) -> Verdict:
-        """The decision about a record that will not be handled again."""
+        """The decision about a record that is given up, for example because it has no retries left."""
         return Verdict(self._given_up)
 
     def _delay(self, error: BaseException, attempts: int, delays: int) -> Delay | None:
@@ -154,7 +154,10 @@ class HandlingConfig(checks.Checked):
         return None
 
     def _may_help(self, error: BaseException, raised: Sequence[BaseException]) -> bool:
-        """Return True if the exception is worth a retry."""
+        """Return True if ``retry_on`` allows a retry, as it does by default.
+
+        It must contain the class of the exception or, for a group, of every exception in it (``raised``).
+        """
         wanted = self.retry_on
         return wanted is None or isinstance(error, wanted) or all(isinstance(each, wanted) for each in raised)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Lanes:
-    """The records in hand of one partition, in lanes. The records of a *lane* are handled one at a time, in order.
+    """Orders the records in hand of one partition. The records of a *lane* are handled one at a time.
 
     In this base class, each record has its own lane. `next` removes a record from `line`. Most records are done before
     `next` is called again, and need no bookkeeping. `hold` moves the others to `pending`. A record that must be handled
@@ -51,7 +51,7 @@ class Lanes:
         return bool(self.ready or self.line)
 
     def next(self) -> Record | None:
-        """Remove and return the first record of `line` that does not have to wait."""
+        """Remove and return the first record of `line` that does not have to wait, or None if there is none."""
         return self.line.popleft() if self.line else None
 
     def hold(self, record: Record) -> None:
@@ -76,7 +76,7 @@ class Lanes:
         return self.pending.pop(record.offset, 0)
 
     def spent(self, record: Record, seconds: float, now: float) -> None:
-        """Count the seconds that the handler of a held record has taken so far."""
+        """Note the seconds that the handler of a held record has taken. Only `KeyLanes` uses them."""
 
     def _remember(self, record: Record) -> None:
         offset = record.offset
@@ -104,14 +104,14 @@ class Lanes:
         return weight, first
 
     def bar(self, first: int) -> None:
-        """Handle no more records from this offset on. Waiting records stay in hand."""
+        """Stop handling records from this offset on. They stay in hand as unfinished."""
         for waiting in (self.ready, self.aside):
             kept = [record for record in waiting if record.offset < first]
             waiting.clear()
             waiting.extend(kept)
 
     def give_up(self) -> int:
-        """Drop all records, and return their weight."""
+        """Drop all records in hand. Return their total weight."""
         weight = sum(self.pending.values()) + len(self.line) + sum(self.heavy.values()) - len(self.heavy)
         self.line.clear()
         self.heavy.clear()
@@ -228,7 +228,7 @@ class KeyLanes(Lanes):
 
 
 class OneLane(Lanes):
-    """One lane for the whole partition."""
+    """A single lane for the whole partition, whose records are all handled in order."""
 
     __slots__ = ("_busy",)
 
@@ -257,5 +257,5 @@ _LANES: dict[Order, type[Lanes]] = {"key": KeyLanes, "partition": OneLane, "none
 
 
 def lanes_for(order: Order) -> Lanes:
-    """Return the lanes for one partition."""
+    """Return new lanes for a partition that is handled in this order."""
     return _LANES[order]()

@@ -69,7 +69,10 @@ def without_none(kind: Any) -> Any:
 
 
 def _or_none(parse: Parse, *, is_text: bool) -> Parse:
-    """Return the parser for a type or None. A missing part of the record, or null in JSON, becomes None."""
+    """Return a parser that also accepts None: a missing part of the record, or null in JSON.
+
+    With ``is_text``, the bytes ``null`` are text and not JSON.
+    """
 
     def parse_or_none(content: Any) -> Any:
         if content is None:

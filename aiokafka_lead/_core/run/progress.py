@@ -31,12 +31,12 @@ class Progress:
                     self._epochs.append((record.offset, _epoch(record)))
 
     def give_up(self) -> int:
-        """Give up the records in hand, and return their weight. Finished records still count as done."""
+        """Drop the records in hand, and return their weight. Finished records still count as done."""
         self._end = self.done_to()
         return self._lanes.give_up()
 
     def cut(self, offset: int) -> None:
-        """Move the end back to this offset, because no record from there on is in hand any longer."""
+        """Move the end back to this offset, because the records from there on were dropped."""
         self._end = Position(offset, [epoch for first, epoch in self._epochs if first < offset][-1])
 
     @property
@@ -45,7 +45,7 @@ class Progress:
         return self._end
 
     def done_to(self) -> Position:
-        """Return the position before which every record is finished."""
+        """Return the position before which every record is finished, so that it may be committed."""
         first = self._lanes.first()
         if first < 0:
             return self._end

@@ -47,7 +47,7 @@ class Refusals:
         self._text = ""
 
     def concerns(self, error: BaseException) -> bool:
-        """Return True if this error is a refusal that the run may tolerate."""
+        """Return True if this error is a refusal by brokers and the run tolerates refusals."""
         return self._patience_s > 0 and isinstance(error, REFUSALS)
 
     def bear(self, error: errors.KafkaError, now: float) -> float:
@@ -68,7 +68,7 @@ class Refusals:
         return min(left_s, self._backoff.delay_s(self._count))
 
     def passed(self, now: float) -> None:
-        """Record a success. If the last refusal was `CALM_S` ago, the refusals are past."""
+        """Record a success. If there was no refusal for `CALM_S`, forget the earlier ones and log this."""
         if self._count and now >= self._latest + CALM_S:
             lasted_s = self._latest - self._since
             self._log.warning(
@@ -84,7 +84,7 @@ class Refusals:
         return min(most_ms, max(0.0, self._latest + CALM_S - now) * 1000) if self._count else most_ms
 
     def problem(self, now: float) -> str | None:
-        """Return a description of the refusals for a probe, or None."""
+        """Return a description of the current refusals for a probe, or None if there are none."""
         if not self._count or now >= self._latest + CALM_S:
             return None
         return f"brokers have refused requests of run() for {now - self._since:.1f} s, and it retries: {self._text}"
@@ -140,7 +140,7 @@ class Outages:
             self._log.warning("records no longer wait for a schema registry, after %.1f s", now - self._since)
 
     def problem(self, now: float) -> str | None:
-        """Return a description of the outage for a probe, or None."""
+        """Return a description of the current outage for a probe, or None if there is none."""
         self.passed(now)
         if not self._waiting:
             return None

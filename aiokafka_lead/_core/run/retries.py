@@ -41,7 +41,7 @@ class Retries(Generic[P]):
         self._sequence = count()
 
     def attempt(self, partition: P, record: Record, *, counts: bool) -> int:
-        """Return the number of the record's attempts. With ``counts``, the handler's failure is counted first."""
+        """Return the number of failed attempts at the record. With ``counts``, this failure is added first."""
         attempts = partition.attempts[record.offset] = partition.attempts.get(record.offset, 0) + counts
         return attempts
 
@@ -56,7 +56,7 @@ class Retries(Generic[P]):
         return self._waiting[0][0] if self._waiting else None
 
     def due(self, now: float) -> list[tuple[P, Record]]:
-        """Remove and return the records whose backoff has ended."""
+        """Remove and return the records whose delay has ended."""
         found: list[tuple[P, Record]] = []
         while self._waiting and self._waiting[0][0] <= now:
             _, _, partition, record = heapq.heappop(self._waiting)
@@ -92,5 +92,5 @@ class Shares:
         self._running += 1
 
     def ended(self) -> None:
-        """Count the end of such a handler."""
+        """Count the end of a handler that has begun with a record that waited aside."""
         self._running -= 1

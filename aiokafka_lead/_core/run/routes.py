@@ -52,7 +52,10 @@ def checked_route(route: Route) -> Route:
 
 
 def _is_done_when_called(function: Any) -> bool:
-    """Return False if a call of the function only creates an object that runs later, such as a generator."""
+    """Return True if a call of the function does its work.
+
+    Returns False for coroutine functions and generators, whose call only creates an object that runs later.
+    """
     return not (
         inspect.iscoroutinefunction(function)
         or inspect.isgeneratorfunction(function)

@@ -96,12 +96,12 @@ class HandlerSlot:
 
     @property
     def busy(self) -> bool:
-        """True while there is a record in the slot."""
+        """True while the slot contains a record."""
         return self.partition is not None
 
 
 class Work:
-    """The records in hand of a run, over all partitions. The partitions take turns.
+    """Tracks the records in hand of a run, over all partitions. The partitions take turns.
 
     The total weight of the records in hand is at most about ``max_in_hand``. A record weighs 1, plus 1 for each
     ``max_in_hand_bytes / max_in_hand`` bytes, so that both options are respected. Each partition has a share of this
@@ -175,7 +175,7 @@ class Work:
         return iter(self._partitions.values())
 
     def slot(self) -> HandlerSlot:
-        """Return a slot for an additional worker."""
+        """Return an empty slot, for an additional worker."""
         return HandlerSlot()
 
     def get(self, tp: TopicPartition) -> PartitionWork | None:
@@ -185,7 +185,7 @@ class Work:
     # --- taking records ----------------------------------------------------------------------------------------------
 
     def __contains__(self, tp: object) -> bool:
-        """Return True if the partition's records may be taken."""
+        """Return True if records of the partition may be taken now: it is open and its share has room."""
         partition = self._partitions.get(tp)  # type: ignore[call-overload]
         if partition is None:
             return True
@@ -219,7 +219,7 @@ class Work:
         return room if self.in_hand else max(1, room)
 
     def wait_for_room(self) -> None:
-        """Call ``on_room`` once a quarter of the weight in hand has been finished."""
+        """Call ``on_room`` once, as soon as a quarter of the weight in hand has been finished."""
         self._wanted_room = self.in_hand * 3 // 4
 
     def wait_for_all(self) -> bool:
@@ -377,7 +377,7 @@ class Work:
             partition.resume_at = 0  # it is too far ahead of its first unfinished record, and waits for that
 
     def passed_on(self, slot: HandlerSlot) -> None:
-        """End the handler in this slot, which keeps its record, because the record is not done."""
+        """End the handler in this slot. The slot keeps its record, because the record is not done."""
         self._settle()
         if slot.began_at >= 0:
             self._stop_clock(slot)
@@ -392,7 +392,7 @@ class Work:
         slot.began_at = -1.0
 
     def given_up(self, slot: HandlerSlot) -> None:
-        """Take the record in this slot back from its handler. It is not done."""
+        """Take the record in this slot back from its handler, which has not finished it."""
         self._settle()
         partition = slot.partition
         assert partition is not None
@@ -420,7 +420,7 @@ class Work:
         return not partition.shut and bool(partition.lanes.available() or partition.lanes.aside)
 
     def again(self, partition: PartitionWork, record: Record) -> None:
-        """Handle the record again, before other records of its lane."""
+        """Handle the record again, before other records of its lane. Do nothing if the partition is closed."""
         if not partition.closed:
             partition.lanes.aside.append(record)
             self._queue(partition)
@@ -472,7 +472,7 @@ class Work:
         self._unqueue(partition)
 
     def close(self, partition: PartitionWork) -> None:
-        """Handle no more records of the partition. Handlers may still finish their records."""
+        """Start no more records of the partition. Handlers that are running may still finish theirs."""
         self._settle()
         partition.closed = partition.shut = True
         self._unqueue(partition)
@@ -489,7 +489,7 @@ class Work:
             yield partition, done_to
 
     def drop(self, partition: PartitionWork) -> None:
-        """Give up the unfinished records of the partition."""
+        """Give up the unfinished records of the partition, and forget the partition."""
         self.close(partition)
         self.in_hand -= partition.progress.give_up()
         if self._partitions.get(partition.state.tp) is partition:

@@ -74,7 +74,7 @@ _RENEW_SENT = RENEW | SENT
 
 
 class AcquiredRange(NamedTuple):
-    """The offsets from ``first`` to ``last``, inclusive, which were acquired with the same delivery count."""
+    """The offsets from ``first`` to ``last``, inclusive, that the broker has locked with one delivery count."""
 
     first: int
     last: int
@@ -82,7 +82,7 @@ class AcquiredRange(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A range of consecutive marks. The end is exclusive."""
+    """Indices of consecutive marks, from ``start`` up to but not including ``end``."""
 
     start: int
     end: int
@@ -100,7 +100,7 @@ class AckBatch(NamedTuple):
 
 
 class Acquired:
-    """The acquired records of one partition in one response. Kept until each record is settled or lost."""
+    """Tracks the acquired records of one partition in one response, until each is settled or lost."""
 
     __slots__ = (
         "bases",
@@ -165,7 +165,7 @@ class Acquired:
         return None
 
     def count_to(self, offset: int) -> int:
-        """Return the number of acquired offsets up to and including ``offset``."""
+        """Return the number of acquired offsets that are not above ``offset``."""
         return sum(max(0, min(entry.last, offset) - entry.first + 1) for entry in self.ranges)
 
     def offset_of(self, index: int) -> int:
@@ -205,11 +205,11 @@ class Acquired:
         return self.marks[index] == _OPEN
 
     def decide_all(self, kind: int) -> bool:
-        """Acknowledge all records without a decision. Return True if there were any."""
+        """Make this decision about all records that have none. Return True if there were any."""
         return self._over(_OPEN_RUN, 0, len(self.marks), kind)
 
     def decide_span(self, span: Span, kind: int) -> bool:
-        """Acknowledge the records of this span that have no decision. Return True if there were any."""
+        """Make this decision about the records of the span that have none. Return True if there were any."""
         if span.end - span.start == 1:
             is_open = self.marks[span.start] == OPEN
             if is_open:
@@ -326,7 +326,7 @@ class Acquired:
         return decided
 
     def _lose_at(self, index: int, error: KafkaError) -> bool:
-        """Mark one record as lost. Return True if it had a decision."""
+        """Mark the record at ``index`` as lost. Return True if it had a decision."""
         decided = self.marks[index] != OPEN
         self.marks[index] = LOST
         self.error = error
@@ -345,11 +345,11 @@ class Acquired:
 
     @property
     def unsettled(self) -> bool:
-        """True if any record has a decision whose outcome is unknown."""
+        """True if any record has a decision that the broker has neither accepted nor refused yet."""
         return bool(self.marks.translate(None, _NOT_PENDING))
 
     def pending(self) -> list[int]:
-        """Return the indices of the records with a decision whose outcome is unknown."""
+        """Return the indices of the records with a decision that the broker has neither accepted nor refused yet."""
         return [index for index, mark in enumerate(self.marks) if mark not in _NOT_PENDING]
 
     @property

@@ -79,7 +79,7 @@ def read_failure(planned: Planned, error: errors.KafkaError, now: float) -> None
 
 
 def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchResponse, now: float) -> ShareOutcome:
-    """Apply a ShareFetch response to the exchange and its partitions. Return what else follows from it."""
+    """Apply a ShareFetch response to the exchange and its partitions. Return its records, errors and hints."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -106,7 +106,7 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
 def read_acknowledged(
     planner: SharePlanner, planned: Planned, response: ShareAcknowledgeResponse, now: float
 ) -> ShareOutcome:
-    """Apply a ShareAcknowledge response to the exchange. Return what else follows from it."""
+    """Apply a ShareAcknowledge response to the exchange. Return its errors and hints."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -139,12 +139,12 @@ class _Reading:
         self.outcome = ShareOutcome(hints.hints)
 
     def lock(self, timeout_ms: int) -> None:
-        """Process the duration of the locks that the request took or renewed."""
+        """Note how long the locks last that the request took or renewed. 0 means that this is unknown."""
         if timeout_ms > 0:
             self._lock_s = self.outcome.lock_s = max(SHORTEST_LOCK_S, timeout_ms / 1000)
 
     def refused_as_a_whole(self, code: int, message: str | None) -> bool:
-        """Handle the error if the broker has refused the whole request. Return True if it has."""
+        """Handle an error of the whole request, if the response has one. Return True if it has."""
         exchange = self._exchange
         if not exchange.session.answered(code) or code:
             kind = errors.error_for_code(code)
@@ -171,12 +171,12 @@ class _Reading:
         return False
 
     def _useless(self, kind: type[errors.KafkaError]) -> None:
-        """Back off, because the broker did not execute the request."""
+        """Delay the next request to the broker, because it did not execute this one."""
         self._exchange.back_off(self._now, kind)
         self.outcome.doubt |= self._exchange.in_doubt(self._now)
 
     def acknowledged(self, key: SharedPartition, code: int, message: str | None, leader: _CurrentLeader) -> None:
-        """Process the outcome of a partition's acknowledgements, if it had any."""
+        """Process the outcome of a partition's acknowledgements, if the request contained any."""
         sent = self._acks.pop(key, None)
         if sent is None:
             return
@@ -194,7 +194,7 @@ class _Reading:
         return self._planned.sent_at + self._lock_s, self._now + self._lock_s
 
     def fetched(self, asked: Asked, data: PartitionData) -> None:
-        """Process the records or the error of a partition."""
+        """Process the acquired records of a partition, or its error."""
         placed, leader_epoch = asked
         self.named.add(placed)
         placed.patience.skipped(self._planned.sent_at, leader_epoch)

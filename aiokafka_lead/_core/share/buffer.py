@@ -20,7 +20,7 @@ LOADED_AT_ONCE_BYTES = 512 * 1024
 
 
 class AcquiredData:
-    """The batches of one partition from one response. They contain the acquired records and perhaps others.
+    """Decodes the acquired records of one partition in one response. The batches may contain other records too.
 
     Acquired offsets without a record are acknowledged as gaps, as the protocol requires. Records that cannot be read
     are released, because their bytes may have been damaged in transit. If the log itself is damaged, the group's
@@ -73,7 +73,7 @@ class AcquiredData:
             return True
 
     def records(self, view: BatchView | MessageSet) -> list[ShareRecord[Any, Any]]:
-        """Return the acquired records of a batch. They are not acknowledged yet."""
+        """Return the acquired records of a batch, which still have to be acknowledged."""
         acquired = self.acquired
         if self._passed == len(acquired):
             return []
@@ -126,7 +126,7 @@ LOCK_S = 30.0
 
 
 class Allowance:
-    """Adaptive limit on buffered records.
+    """Adapts the limit on buffered records to the speed of the application.
 
     While this member holds an acquired record, no other member can process it. The limit is therefore low at first. It
     doubles whenever the application waits for records, and halves whenever a record reaches the application late.
@@ -145,16 +145,16 @@ class Allowance:
 
     @property
     def share(self) -> int:
-        """The limit for one broker. It never exceeds ``most``."""
+        """Limit on buffered records from one broker: an equal share of the limit, at most ``most``."""
         return min(self._most, max(1, self.limit // self.brokers))
 
     def starved(self) -> None:
-        """Raise the limit, because the application is waiting and the buffer is empty."""
+        """Double the limit, because the application is waiting and the buffer is empty."""
         most = self._most * self.brokers if self._of_each_broker else self._most
         self.limit = min(most, 2 * self.limit)
 
     def waited(self, lock_left_s: float) -> None:
-        """Lower the limit if the record about to be handed out is late."""
+        """Halve the limit if the record about to be handed out is late. ``lock_left_s`` is what is left of its lock."""
         if lock_left_s < (1 - LATE) * self.lock_s:
             self.limit = max(1, self.limit // 2)
 
@@ -186,7 +186,7 @@ class NotLoaded(Exception):
 
 
 class ShareBuffer:
-    """Buffer of responses in their order of arrival.
+    """Buffers responses in their order of arrival, and hands out their records.
 
     The records of the first response are decoded as they are handed out.
     """
@@ -276,7 +276,7 @@ class ShareBuffer:
         return []
 
     def _decode(self, now: float) -> bool:
-        """Decode the next records. Return True if there are any."""
+        """Decode the next records into ``at_hand``. Return True if there are any."""
         while self._answers:
             data = self._answers[0]
             if data.acquired.over:

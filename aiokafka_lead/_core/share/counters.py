@@ -55,7 +55,7 @@ class ShareCounters(LeaderMoveCounters):
         self.acknowledge_latency = Latencies()
 
     def of(self, topic: str) -> TopicCounts:
-        """Return the counts of a topic."""
+        """Return the counts of a topic, which are created on first use."""
         found = self.topics.get(topic)
         if found is None:
             found = self.topics[topic] = TopicCounts()
@@ -74,7 +74,7 @@ class ShareCounters(LeaderMoveCounters):
         self.of(acquired.tp.topic).records_lost += acquired.lost - before
 
     def fetched(self, node_id: int, sent_at: float, now: float, *, answered: bool) -> None:
-        """Count a ShareFetch request that has ended."""
+        """Count a ShareFetch request to this broker that has ended: with its latency, or as failed."""
         self.fetches += 1
         if answered:
             self.answered_at = now

@@ -24,7 +24,7 @@ _ACCEPT = ACCEPT
 
 
 class AtHand:
-    """Decoded records of one response, in offset order. They are taken from the front."""
+    """Queues the decoded records of one response, in offset order. They are taken from the front."""
 
     __slots__ = ("_at", "_records", "quick_until")
 
@@ -45,7 +45,7 @@ class AtHand:
 
     @property
     def first(self) -> Record:
-        """The next record. Must not be used if there is none."""
+        """The next record to take. Must not be used if there is none."""
         return self._records[self._at]
 
     def take(self, limit: int) -> list[Record]:
@@ -60,7 +60,10 @@ class AtHand:
         return taken
 
     def is_quick(self) -> bool:
-        """Return True if the next record may be taken with `take_one`."""
+        """Return True if the next record may be taken with `take_one`, without a check of its lock.
+
+        `ShareBuffer.go_on` permits this for a limited time.
+        """
         if self._at >= len(self._records):
             return False
         record = self._records[self._at]
@@ -76,7 +79,7 @@ class AtHand:
 
 
 class _Handed(NamedTuple):
-    """Consecutive records of one response that were handed out together."""
+    """Consecutive records that were handed out together, and their default decision."""
 
     exchange: Exchange
     acquired: Acquired
@@ -86,7 +89,7 @@ class _Handed(NamedTuple):
 
 
 class Delivered:
-    """The records in hand of one consumer.
+    """Tracks the records that one consumer has handed out and the application has not acknowledged.
 
     With ``implicit`` acknowledgement, they are accepted when the application reads again.
     """
@@ -150,12 +153,12 @@ class Delivered:
             self._given = None
 
     def settled(self, tp: TopicPartition, error: KafkaError | None) -> None:
-        """Record the outcome of a partition's acknowledgements."""
+        """Store the outcome of a partition's acknowledgements. An error replaces an earlier success."""
         if error is not None or tp not in self._outcomes:
             self._outcomes[tp] = error
 
     def outcomes(self) -> dict[TopicPartition, KafkaError | None]:
-        """Return the outcome for each partition since the last call: an error, or None for success."""
+        """Return the outcome for each partition since the last call, as an error or None for success."""
         outcomes, self._outcomes = self._outcomes, {}
         return outcomes
 

@@ -38,7 +38,7 @@ class Sent(NamedTuple):
 
 
 class Exchange:
-    """The exchange with one broker.
+    """Tracks the records acquired from one broker, and the acknowledgements to send to it.
 
     At most one request is in flight, because the share session numbers the requests.
     """
@@ -118,7 +118,7 @@ class Exchange:
         return any(acquired is one for one in self._acquired)
 
     def decided(self, acquired: Acquired, now: float) -> None:
-        """List these records among those that have acknowledgements to send."""
+        """List these records among those with acknowledgements to send, because the application has decided."""
         if not acquired.dirty:
             acquired.dirty = True
             self._dirty.append(acquired)
@@ -242,7 +242,7 @@ class Exchange:
     # --- state --------------------------------------------------------------------------------------------------------
 
     def answered(self) -> None:
-        """Record a valid response, which ends all doubts about the broker."""
+        """Record a useful response, which ends any doubt about the broker."""
         self.trust.confirmed()
 
     def back_off(self, now: float, failure: type[KafkaError]) -> None:

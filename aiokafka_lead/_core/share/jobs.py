@@ -37,12 +37,12 @@ class JobSlot:
 
     @property
     def busy(self) -> bool:
-        """True while there is a record in the slot."""
+        """True while the slot contains a record."""
         return self.record is not None
 
 
 class Jobs:
-    """The records in hand of one run. Their order is irrelevant, so each goes to the next free handler."""
+    """Tracks the records in hand of one run. Their order is irrelevant, so each goes to the next free handler."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Jobs:
     # --- handing out ---
 
     def slot(self) -> JobSlot:
-        """Return a slot for an additional worker."""
+        """Return an empty slot, for an additional worker."""
         return JobSlot()
 
     def room(self) -> int:
@@ -80,7 +80,7 @@ class Jobs:
         return self._concurrency - len(self._slots) - len(self.turns) - len(self._postponed)
 
     def take(self, slot: JobSlot) -> Record | None:
-        """Put the next record into the slot. Return it, or None if there is none."""
+        """Put the next record that is still locked into the slot. Return it, or None if there is none."""
         record = None
         while self.turns and record is None:
             first = self.turns.popleft()
@@ -161,7 +161,7 @@ class Jobs:
             if record is not None and record._is_open() and record.lock_expires_at - now < within_s
         ]
 
-    # --- the end ---
+    # --- ending the run ---
 
     def release_waiting(self) -> None:
         """Release the records that no handler is processing."""

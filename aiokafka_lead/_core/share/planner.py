@@ -40,7 +40,7 @@ limit.
 
 
 class PlacedPartition:
-    """An assigned partition, and the state of fetching it."""
+    """An assigned partition, its leader, and the state of fetching it."""
 
     __slots__ = ("begun", "failure", "leader_epoch", "leader_id", "left_out", "move", "patience", "topic_id", "tp")
 
@@ -62,7 +62,7 @@ class PlacedPartition:
 
     @property
     def key(self) -> SharedPartition:
-        """The partition, as share sessions identify it."""
+        """The partition, identified as in share sessions."""
         return SharedPartition(self.topic_id, self.tp.partition)
 
 
@@ -99,7 +99,7 @@ class PlannerOptions(NamedTuple):
 
 
 class SharePlanner:
-    """The exchanges with all brokers. Decides from which broker to fetch each assigned partition."""
+    """Plans the requests to all brokers. Decides from which broker to fetch each assigned partition."""
 
     def __init__(self, options: PlannerOptions, member_id: str, settled: Settled) -> None:
         self._options = options
@@ -129,7 +129,7 @@ class SharePlanner:
         }
 
     def place(self, snapshot: ClusterSnapshot) -> None:
-        """Look up the leader of each partition."""
+        """Look up the leader of each assigned partition in the metadata."""
         leaderless = []
         for tp, partition in self._partitions.items():
             partition.leader_id, partition.leader_epoch = snapshot.leader(*tp)
@@ -157,7 +157,7 @@ class SharePlanner:
         return (partition for partition in self._partitions.values() if partition.leader_id == node_id)
 
     def not_begun(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions whose start offset may not have been fixed yet."""
+        """Return the partitions whose start offset may not have been fixed by the broker yet."""
         return [tp for tp in assigned if tp not in self._partitions or not self._partitions[tp].begun]
 
     def in_doubt(self, tp: TopicPartition, now: float) -> bool:

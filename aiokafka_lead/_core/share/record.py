@@ -45,7 +45,7 @@ class ShareRecord(AnyRecord):
 
     @property
     def topic_partition(self):
-        """Topic and partition."""
+        """Topic and partition of the record."""
         return self._acquired.tp
 
     @property

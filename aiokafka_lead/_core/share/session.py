@@ -36,14 +36,14 @@ SESSION_ERRORS = frozenset(
 
 
 class SharedPartition(NamedTuple):
-    """A partition, as share sessions identify it."""
+    """A partition, identified by topic id and number as in share sessions."""
 
     topic_id: UUID
     partition: int
 
 
 class SessionChange(NamedTuple):
-    """The part of a ShareFetch that changes the session."""
+    """The part of a ShareFetch that changes the session: partitions to add and to remove."""
 
     epoch: int
     add: list[SharedPartition]
@@ -51,7 +51,7 @@ class SessionChange(NamedTuple):
 
 
 class ShareSession:
-    """The member's side of the share session with one broker."""
+    """Tracks the member's side of the share session with one broker."""
 
     def __init__(self) -> None:
         self.epoch = INITIAL_EPOCH
@@ -81,7 +81,7 @@ class ShareSession:
         return SessionChange(self.epoch, add, forget)
 
     def answered(self, error_code: int) -> bool:
-        """Process a response. Return True if the session continues."""
+        """Process the error code of a response. Return True if the session continues, with its next epoch."""
         if error_code in SESSION_ERRORS:
             self.begin_anew()
             return False
@@ -89,7 +89,7 @@ class ShareSession:
         return True
 
     def begin_anew(self) -> None:
-        """Start a new session, because the broker has none or a different one."""
+        """Forget the session, so that the next request opens one. The broker has none, or a different one."""
         self.epoch = INITIAL_EPOCH
         self.known = set()
 
@@ -104,7 +104,7 @@ Acks = Mapping[SharedPartition, Sequence[AckBatch]]
 
 
 class FetchLimits(NamedTuple):
-    """Limits of a ShareFetch."""
+    """The limits in a ShareFetch request: records, bytes, and the time for which the broker may hold it."""
 
     max_records: int
     """Maximum number of records in the response. It is also the maximum number that the broker tracks as one batch."""
@@ -118,7 +118,7 @@ class FetchLimits(NamedTuple):
 def fetch_request(
     group_id: str, member_id: str, change: SessionChange, acks: Acks, limits: FetchLimits, version: int
 ) -> ShareFetchRequest:
-    """Return the next ShareFetch of a session, with these acknowledgements."""
+    """Return the next ShareFetch of a session. It also carries the acknowledgements ``acks``."""
     topics: dict[UUID, FetchTopic] = {}
     added = set(change.add)
     for entry in sorted(added | acks.keys(), key=lambda each: (each.topic_id.int, each.partition)):

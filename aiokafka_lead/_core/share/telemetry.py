@@ -34,11 +34,11 @@ class ShareTelemetry:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return the rack, the group and the member id."""
+        """Return the attributes that identify the consumer: its rack, its group and its member id."""
         return self._attributes
 
     def measures(self) -> list[Measure]:
-        """Return the current measures."""
+        """Return the consumer's current measures, the most important first."""
         return standard_first(self._measures())
 
     def _measures(self) -> Iterator[Measure]:

@@ -51,7 +51,7 @@ class _Amount:
 
 
 class _Series:
-    """The values of one measure of one source."""
+    """Accumulates one measure of one source between pushes."""
 
     __slots__ = ("collected", "last_count", "last_total", "level", "new", "total")
 
@@ -67,7 +67,7 @@ class _Series:
         """Amount that was collected earlier but that no broker has accepted yet."""
 
     def read(self, measure: Measure) -> None:
-        """Update from the source's current value."""
+        """Add the change of the source's value since the last call."""
         self.level = measure.total
         # A source may take back records that it has handed out, but a sum must never decrease.
         more = max(0, measure.total - self.last_total)
@@ -81,14 +81,14 @@ class _Series:
         self.new = _Amount()
 
     def absorb(self, other: _Series) -> None:
-        """Add the counts of an ended source."""
+        """Add the counts of a source that has ended."""
         self.total += other.total
         self.new.absorb(other.new)
         self.collected.absorb(other.collected)
 
 
 class _Client:
-    """A source of metrics, with the values collected from it."""
+    """Collects the measures of one source between pushes."""
 
     def __init__(self, source: Source, began: Instant) -> None:
         self.source: Source | None = source
@@ -232,7 +232,7 @@ class Collector:
         return [resource for resource in collected if resource.metrics]
 
     def accepted(self) -> None:
-        """Record that a broker has accepted the values of the last collection."""
+        """Record that a broker has accepted the last collection. The next one begins where it ended."""
         self._since = self._collected
         self._clients = [client for client in self._clients if not client.over]
         for client in self._clients:

@@ -43,7 +43,7 @@ class Kind(Enum):
 
 
 class Measure(NamedTuple):
-    """The value of a measure at one time."""
+    """The value of a measure so far, as a source returns it."""
 
     kind: Kind
     name: str
@@ -70,7 +70,7 @@ class Source(Protocol):
 
 
 def spread(name: str, latencies: Latencies, attributes: Attributes = ()) -> Measure:
-    """Return a measure of durations in milliseconds."""
+    """Return the durations of a histogram as a measure in milliseconds. Resets their maximum."""
     so_far = latencies.snapshot()
     return Measure(Kind.SPREAD, name, so_far.sum_ms, so_far.count, latencies.take_peak_ms(), attributes)
 
@@ -137,11 +137,11 @@ class SharedConnections:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return no attributes, because brokers identify the client by its id."""
+        """Return no attributes, because these connections belong to the client as a whole."""
         return ()
 
     def measures(self) -> Iterator[Measure]:
-        """Yield the number of connections made."""
+        """Yield the number of connections made so far."""
         yield Measure(Kind.METER, "client.connection.creation", self._connections())
 
 
@@ -193,7 +193,7 @@ def metric_measure(name: str, value: Any) -> Any:
 
 
 class ApplicationSource:
-    """A metric of the application. Its function is called when a push is due."""
+    """A metric of the application, which a function provides. It is called when a push is due."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class ApplicationSource:
         return self._resource()
 
     def measures(self) -> Iterator[Measure]:
-        """Yield the current value, unless the function fails."""
+        """Yield the current value. If the function fails, report the failure and yield nothing."""
         try:
             value = _finite(self._measure())
         except Exception as error:  # raised by the application's function

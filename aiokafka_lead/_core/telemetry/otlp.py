@@ -43,7 +43,7 @@ class Metric(NamedTuple):
 
 
 class ResourceMetrics(NamedTuple):
-    """The metrics of one client."""
+    """The metrics of one client, with the attributes that identify it."""
 
     attributes: Attributes
     metrics: Sequence[Metric]
@@ -147,7 +147,7 @@ def build_payload(resources: Sequence[ResourceMetrics], codec: str, max_bytes: i
 
 
 def _first(resources: Sequence[ResourceMetrics], count: int) -> list[ResourceMetrics]:
-    """Return the first ``count`` metrics, grouped by resource."""
+    """Return the first ``count`` metrics, still grouped by resource."""
     kept = []
     for resource in resources:
         metrics = resource.metrics[:count]

@@ -32,7 +32,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another phase."""
+    """Events that move the exchange to another phase."""
 
     ASK = "ask"
     """The client sent GetTelemetrySubscriptions."""
@@ -95,7 +95,7 @@ _EVERYTHING = "*"
 
 
 class Subscription(NamedTuple):
-    """A subscription as returned by the broker."""
+    """A subscription to metrics, as the broker has returned it."""
 
     subscription_id: int
     interval_s: float
@@ -208,13 +208,13 @@ class TelemetryState:
 
     @property
     def may_push(self) -> bool:
-        """True if another push may follow."""
+        """True if another push may follow the current one."""
         return not self.ended and (self.subscription is None or self.subscription.wants_any)
 
-    # --- the subscription --------------------------------------------------------------------------------------------
+    # --- subscriptions -----------------------------------------------------------------------------------------------
 
     def ask(self) -> GetTelemetrySubscriptionsRequest:
-        """Return the request for a subscription, and record it as sent."""
+        """Return the request for a subscription, which counts as sent."""
         self._take(Event.ASK)
         return GetTelemetrySubscriptionsRequest(client_instance_id=self.client_instance_id or _NO_ID)
 
@@ -224,7 +224,7 @@ class TelemetryState:
             self.due_at = 0.0
 
     def subscribed(self, response: GetTelemetrySubscriptionsResponse, now: float) -> Outcome:
-        """Process the response to the request for a subscription."""
+        """Process the response to the request for a subscription. Return its error, if any, and the consequence."""
         if self.phase is not Phase.SUBSCRIPTION_IN_PROGRESS:
             return _FINE  # the client has been closed in the meantime
         if response.error_code:
@@ -260,7 +260,7 @@ class TelemetryState:
         return self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS
 
     def pushed(self, error_code: int, now: float) -> Outcome:
-        """Process the response to a push."""
+        """Process the response to a push. Return its error, if any, and the consequence."""
         if self.ended:
             return _FINE  # the client has been closed in the meantime
         if self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS:
@@ -275,7 +275,7 @@ class TelemetryState:
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def failed(self, error: errors.KafkaError, now: float) -> None:
-        """Process a request that failed without a response."""
+        """Process a request without a response. It is repeated later, unless it was the last push."""
         if self.phase is Phase.SUBSCRIPTION_IN_PROGRESS:
             self._failures += 1
             served = not isinstance(error, errors.UnsupportedVersionError)
@@ -286,7 +286,7 @@ class TelemetryState:
             self._take(Event.END)
 
     def close(self, last_push: bool) -> None:
-        """Close. If there is a subscription and ``last_push`` is True, push the last metrics first."""
+        """End the exchange. If there is a subscription and ``last_push`` is True, push the last metrics first."""
         if last_push and self.phase in (Phase.PUSH_NEEDED, Phase.PUSH_IN_PROGRESS):
             self._take(Event.CLOSE)
             self.due_at = 0.0

@@ -30,7 +30,7 @@ class Stage(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another stage."""
+    """Events that move a transaction to another stage."""
 
     STORE = "store"
     """The application has finished the transaction, and its content is stored."""
@@ -56,7 +56,7 @@ TRANSITIONS = Transitions(
 
 
 class Chained:
-    """One transaction of a chain."""
+    """One transaction of a chain, and its stage."""
 
     def __init__(self) -> None:
         self.stage = TRANSITIONS.first
@@ -69,7 +69,7 @@ class Chained:
         return self.stage in (Stage.STORED, Stage.COMMITTING)
 
     def take(self, event: Event) -> None:
-        """Move to the stage to which this event leads."""
+        """Move to the stage that follows this event."""
         self.stage = TRANSITIONS.after(self.stage, event)
 
 
@@ -94,11 +94,14 @@ class Chain(Generic[T]):
         return all(chained.stage is not Stage.DOOMED for chained in self._in_flight)
 
     def begin(self, chained: T) -> None:
-        """Append a transaction to the chain."""
+        """Append a transaction, which is committed after those that began earlier."""
         self._in_flight.append(chained)
 
     def next(self) -> T | None:
-        """Return the transaction to commit now and mark it as COMMITTING, or return None."""
+        """Return the oldest transaction if it is ready to be committed, and mark it as COMMITTING.
+
+        Otherwise, returns None.
+        """
         if not self._in_flight or self._in_flight[0].stage is not Stage.STORED:
             return None
         self._in_flight[0].take(Event.COMMIT)

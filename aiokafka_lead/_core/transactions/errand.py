@@ -21,7 +21,7 @@ from ..._wire.messages.produce import ProduceRequest
 from ..._wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from .verdicts import Call, Verdict, verdict_of
 
-# --- the version of transactions --------------------------------------------------------------------------------------
+# --- transaction version ----------------------------------------------------------------------------------------------
 #
 # Decides if transactions follow KIP-890 (V2) or the earlier protocol (V1).
 #
@@ -195,7 +195,7 @@ class Errand:
             self.renew = True
 
     def answered(self, response: Any) -> Verdict | None:
-        """Process a response.
+        """Process the response to the last request, and choose the next request.
 
         Returns None if the errand has advanced or ended. Otherwise, returns the verdict on repeating the same request.
         """
@@ -222,7 +222,7 @@ class Errand:
         if verdict is Verdict.REFUSE and self.in_doubt and self.call is Call.COMMIT:
             verdict = Verdict.RETRY  # the outcome of the transaction must be found out, however long it takes
         if verdict is Verdict.ASK and self._contradicted:
-            self._contradicted = False  # the next refusal leads to another question
+            self._contradicted = False  # the next refusal leads to another request
             verdict = Verdict.RETRY
         step = _STEPS.get(verdict)
         if step is None:
@@ -230,7 +230,7 @@ class Errand:
         step(self, error)
         return None
 
-    # --- steps --------------------------------------------------------------------------------------------------------
+    # --- choosing the next request ------------------------------------------------------------------------------------
 
     def _ended(self, producer_id: int, epoch: int) -> None:
         self.outcome = Outcome.COMMITTED if self.call is Call.COMMIT else Outcome.ABORTED
@@ -248,7 +248,7 @@ class Errand:
         self.call = Call.ASK if self.in_doubt and not self.v2 else Call.ABORT
 
     def _go_on(self, error: errors.KafkaError) -> None:
-        """Continue with a new epoch, because there is no transaction to end."""
+        """Request a new epoch next, because there is no transaction to end."""
         self._not_committed(error)
         self.call = Call.RENEW
 
@@ -354,11 +354,11 @@ _STEPS: dict[Verdict, Callable[[Errand, errors.KafkaError], None]] = {
 }
 
 
-# --- when to ask if the coordinator has finished a transaction --------------------------------------------------------
+# --- delay before the coordinator is asked ----------------------------------------------------------------------------
 #
 # To end a transaction, the coordinator has transaction markers written to all partitions, and then writes the end to
 # its log. Until then, it refuses the next transaction's partitions. If it handles no other requests, it sends that last
-# log record to its followers only when the next request arrives (``ActionQueue``). A question before the markers are
+# log record to its followers only when the next request arrives (``ActionQueue``). A request before the markers are
 # written is therefore useless, and each moment after that is lost time.
 
 
@@ -393,7 +393,7 @@ class EndPace:
         self._ended_at = -math.inf
 
     def ended(self, now: float) -> None:
-        """Record that the coordinator has started to commit or abort, which takes time."""
+        """Record that the coordinator has begun to write a commit or an abort, which takes time."""
         self._ended_at = now
 
     def goes_on(self, now: float) -> bool:

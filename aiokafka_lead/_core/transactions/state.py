@@ -51,7 +51,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another phase."""
+    """Events that move a producer to another phase."""
 
     START = "start"
     """A producer id is needed. Possible in any phase."""
@@ -143,7 +143,7 @@ class Fate:
 
 
 class TransactionState:
-    """The phase of a transactional producer, and its details.
+    """Tracks the phase of a transactional producer, with its producer id, epoch and open transaction.
 
     Changes are logged with the transactional id. The class does no I/O and reads no clock.
     """
@@ -208,7 +208,7 @@ class TransactionState:
             raise own_copy(self.error)
 
     def begin(self, v2: bool, now: float) -> None:
-        """Begin a transaction."""
+        """Begin a transaction. ``v2`` is True if it follows KIP-890."""
         self._take(Event.BEGIN)
         self.number += 1
         self.v2 = v2
@@ -241,7 +241,7 @@ class TransactionState:
         self._take(Event.ABORT)
 
     def hand_over(self) -> OpenTransaction:
-        """Let another process end the transaction, whose content is stored."""
+        """Hand over the stored transaction, so that another process can end it."""
         self._take(Event.HAND_OVER)
         return OpenTransaction(
             self.transactional_id, self.producer_id, self.epoch, 2 if self.v2 else 1, begun=self.touched
@@ -291,7 +291,7 @@ class TransactionState:
         )
 
     def advanced(self, errand: Errand) -> None:
-        """Update the state after an errand has advanced or ended."""
+        """Take over the results of an errand that has advanced or ended."""
         if self.phase is Phase.COMMITTING and errand.reason is not None and errand.call is Call.ABORT:
             self._take(Event.FAIL)
             self.error = errand.reason
@@ -336,7 +336,7 @@ class TransactionState:
         return failure
 
     def health(self, now: float) -> TransactionHealth:
-        """Return the current state."""
+        """Return a snapshot of the state, for `Producer.transaction_health`."""
         return TransactionHealth(
             transactional_id=self.transactional_id,
             phase=self.phase.value,

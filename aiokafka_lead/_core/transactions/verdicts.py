@@ -134,7 +134,7 @@ _OTHERWISE = {
 
 
 def verdict_of(call: Call, kind: type[errors.KafkaError]) -> Verdict:
-    """Return the reaction to an error of a request."""
+    """Return the reaction if a request of this type fails with an error of this class."""
     table = VERDICTS[call]
     for known in kind.__mro__:
         if known in table:

@@ -47,5 +47,5 @@ def _compress_block(plain: memoryview, level: int) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress all frames."""
+    """Decompress all frames. The result may have at most ``max_bytes``."""
     return decompress_bounded("lz4", cramjam.lz4.decompress_into, data, max_bytes)

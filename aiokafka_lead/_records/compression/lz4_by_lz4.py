@@ -22,7 +22,7 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress one frame."""
+    """Decompress one frame. The result may have at most ``max_bytes``."""
     frame = lz4.frame.LZ4FrameDecompressor()
     parts: list[bytes] = []
     size = 0

@@ -16,5 +16,5 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress all frames."""
+    """Decompress all frames. The result may have at most ``max_bytes``."""
     return decompress_bounded("zstd", cramjam.zstd.decompress_into, data, max_bytes)

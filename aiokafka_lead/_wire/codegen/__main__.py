@@ -139,7 +139,7 @@ def _field(raw: dict[str, Any]) -> Field:
     return Field(snake_case(raw["name"]), raw["type"], versions, nullable, raw.get("tag"), text, ignorable)
 
 
-# --- the file of protocol facts ---------------------------------------------------------------------------------------
+# --- protocol.txt -----------------------------------------------------------------------------------------------------
 #
 # ``protocol.txt`` is written from the jar, and is read to write the modules. For example:
 #

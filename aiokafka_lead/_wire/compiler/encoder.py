@@ -104,7 +104,7 @@ class _EncoderWriter(Source):
             self.dedent()
 
     def _present(self, owner: type[Struct], field: Field, var: str) -> None:
-        """Write a value of variable size that is not null."""
+        """Write a value of variable size that is known not to be null."""
         if field.is_array:
             self._array(owner, field, var)
         elif field.is_struct:

@@ -14,7 +14,7 @@ _fields: dict[type[Struct], tuple[Field, ...]] = {}
 
 
 def fields_of(struct: type[Struct]) -> tuple[Field, ...]:
-    """Return the struct's schema."""
+    """Return the fields of a struct, parsed from its schema."""
     known = _fields.get(struct)
     if known is None:
         known = _fields[struct] = tuple(map(Field.parse, struct.FIELDS))
@@ -108,7 +108,7 @@ class LazyFunction:
 
 
 class Source:
-    """The lines of a function under construction, and the objects that they name."""
+    """Collects the lines of a function under construction, and the objects that they name."""
 
     def __init__(self, version: int, flexible: bool, names: dict[str, Any]) -> None:
         self.version = version
@@ -128,12 +128,12 @@ class Source:
         self._indent = self._indent[:-1]
 
     def local(self, prefix: str) -> str:
-        """Return a new variable name."""
+        """Return a variable name with this prefix that has not been used in the function."""
         self._count += 1
         return f"{prefix}{self._count}"
 
     def name(self, name: str, value: Any) -> str:
-        """Return a global name for ``value``."""
+        """Make ``value`` available to the function as the global ``name``, and return the name."""
         self.names[name] = value
         return name
 
@@ -141,6 +141,9 @@ class Source:
         return self.name(struct.__name__, struct)
 
     def function(self, header: str, what: str) -> Any:
-        """Return the finished function ``f``. ``what`` is the name of its file in tracebacks."""
+        """Compile the lines with this ``header`` and return the function, which must be named ``f``.
+
+        ``what`` is the name of its file in tracebacks.
+        """
         exec(compile("\n".join([header, *self._lines]), f"<{what}>", "exec"), self.names)
         return self.names["f"]

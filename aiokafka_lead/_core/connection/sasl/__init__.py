@@ -34,7 +34,7 @@ class SaslMechanism(Protocol):
         ...
 
     def start(self) -> bytes:
-        """Return the first message."""
+        """Return the client's first message to the server."""
         ...
 
     def respond(self, challenge: bytes) -> bytes:

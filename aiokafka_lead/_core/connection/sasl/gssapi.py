@@ -29,7 +29,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Events that lead to another phase."""
+    """Events that move the exchange to another phase."""
 
     CONTINUED = auto()
     """The security context needs another message."""

@@ -23,7 +23,7 @@ class OAuthBearer:
         """The broker's reason for refusing the token, with unprintable characters removed, or None."""
 
     def start(self) -> bytes:
-        """Return the message with the token and its extensions."""
+        """Return the first message, with the token and its extensions."""
         pairs = {"auth": f"Bearer {self._token.value}", **self._token.extensions}
         return f"n,,{_KVSEP}{''.join(f'{name}={value}{_KVSEP}' for name, value in pairs.items())}{_KVSEP}".encode()
 

@@ -14,7 +14,7 @@ class Plain:
         self._credentials = credentials
 
     def start(self) -> bytes:
-        """Return the message: NUL, name, NUL, password."""
+        """Return the only message: NUL, name, NUL, password."""
         name, password = self._credentials.username, self._credentials.password
         if "\0" in name or "\0" in password:
             raise SaslAuthenticationFailedError("PLAIN does not allow a NUL character in the user name or password")

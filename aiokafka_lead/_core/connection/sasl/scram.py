@@ -37,7 +37,7 @@ class SaltedPassword(NamedTuple):
     iterations: int
 
     def derive(self, password: str) -> bytes:
-        """Derive the key. This takes between a few milliseconds and a second."""
+        """Derive the key from the password. This takes between a few milliseconds and a second."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), self.salt, self.iterations)
 
 
@@ -65,7 +65,7 @@ class Scram:
         """The server's expected response to the final message, or None before that message is sent."""
 
     def start(self) -> bytes:
-        """Return the client-first-message."""
+        """Return the client-first-message, with the user name and the client's nonce."""
         return f"n,,{self._first_bare}".encode()
 
     def respond(self, challenge: bytes) -> bytes:

@@ -45,5 +45,5 @@ ASSIGNORS: Mapping[str, GroupAssignor] = MappingProxyType({assignor.name: assign
 
 
 def builtin(name: str) -> GroupAssignor:
-    """Return the assignor with this name, which `ConsumerConfig` has checked."""
+    """Return the built-in assignor with this name. `ConsumerConfig` has checked that it exists."""
     return ASSIGNORS[name]

@@ -74,7 +74,7 @@ def decode_subscription(
 def encode_assignment(
     partitions: Iterable[TopicPartition], version: int = LATEST_VERSION, user_data: bytes | None = None
 ) -> bytes:
-    """Encode the leader's assignment to one member, for SyncGroup."""
+    """Encode the partitions that the leader assigns to one member, for the leader's SyncGroup request."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             _assignment.TopicPartition(topic=topic, partitions=indexes)
@@ -103,7 +103,7 @@ def decode_assignment(assignment: bytes) -> list[TopicPartition]:
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """Group partitions by topic, in the order of first appearance."""
+    """Group partitions by topic. Topics and partitions keep the order of their first appearance."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)

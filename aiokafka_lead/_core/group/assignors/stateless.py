@@ -45,7 +45,7 @@ class RangeAssignor:
 
 
 class _TopicRange:
-    """One topic: its unassigned partitions, and the number of partitions that each subscriber may still get."""
+    """Assigns the partitions of one topic, and tracks how many more each subscriber may get."""
 
     def __init__(
         self, topic: str, topics: TopicPartitions, subscribers: Sequence[MemberSubscription], result: Assignment
@@ -148,9 +148,10 @@ class RoundRobinAssignor:
 
 
 def _takers(wants: Sequence[bool]) -> list[int]:
-    """Return, for each member's index, which member takes the next partition when it is that member's turn.
+    """Map the index of each member to the index of the member that takes the partition in its turn.
 
-    It is the first member, from that index on and around, that wants the topic. At least one member must want it.
+    A member that does not want the topic passes its turn to the next member that wants it, in a circle. At least one
+    member must want it.
     """
     takers = [0] * len(wants)
     following = wants.index(True)

@@ -74,7 +74,7 @@ def encode_sticky(owned: Sequence[TopicPartition], generation: int) -> bytes:
 
 
 def decode_sticky(user_data: bytes | None) -> tuple[list[TopicPartition], int]:
-    """Decode the partitions and their generation. Returns no partitions and -1 if the data cannot be read."""
+    """Decode a member's last assignment and its generation. Returns no partitions and -1 for unreadable data."""
     if not user_data:
         return [], NO_GENERATION
     for version in (1, 0):
@@ -96,7 +96,7 @@ def encode_cooperative(generation: int) -> bytes:
 
 
 def decode_cooperative(user_data: bytes | None) -> int:
-    """Decode the generation. Returns -1 if the data cannot be read."""
+    """Decode the generation of a member's last assignment. Returns -1 for unreadable data."""
     try:
         return decode(_CooperativeUserData, 0, user_data or b"").generation
     except MalformedMessageError:
@@ -142,10 +142,10 @@ def _near(assignment: Assignment, topics: TopicPartitions, racks: Mapping[str, s
 
 
 class Balance:
-    """An assignment under construction. ``racks`` are by member id, and are empty if racks are ignored.
+    """Builds one assignment, beginning with the partitions that members already own.
 
-    Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``. Each topic in ``_held[m]`` has at least one
-    partition.
+    ``racks`` maps member ids to racks, and is empty if racks are ignored. Invariant: ``_loads[m]`` is the number of
+    partitions in ``_held[m]``. Each topic in ``_held[m]`` has at least one partition.
     """
 
     def __init__(
@@ -258,7 +258,10 @@ class Balance:
         return left
 
     def _give_back(self, free: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Give partitions that are near no member below its share back to their owners. Return the others."""
+        """Give each partition to its owner, if the owner still subscribes to the topic. Return the others.
+
+        No member in the rack of these partitions is below its share.
+        """
         left: list[TopicPartition] = []
         for partition in free:
             owner = self._claims.owners.get(partition)

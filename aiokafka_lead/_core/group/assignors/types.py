@@ -47,7 +47,7 @@ naming.show_in("aiokafka_lead", MemberSubscription)
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """The partitions to assign."""
+    """The partitions of the subscribed topics, which an assignor assigns, and the racks of their replicas."""
 
     counts: Mapping[str, int]
     """The number of partitions by topic. Topics that are absent, or have 0 partitions, are not assigned."""
@@ -75,7 +75,7 @@ class TopicPartitions:
         return cls(counts, racks)
 
     def partition_racks(self, topic: str, partition: int) -> frozenset[str]:
-        """Return the known racks of a partition's replicas."""
+        """Return the racks of a partition's replicas, or an empty set if they are unknown."""
         racks = self.racks.get(topic, ())
         return racks[partition] if partition < len(racks) else _NO_RACKS
 
@@ -152,7 +152,11 @@ def member_order(member: MemberSubscription) -> tuple[bool, bytes]:
 
 
 def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: Iterable[str]) -> bool:
-    """Return True if a member and a replica share a rack, and some rack lacks a replica of some partition."""
+    """Return True if assigning by rack can make a difference to these topics.
+
+    That is the case if a member and a replica share a rack, and some rack lacks a replica of some partition.
+    ``members`` contains the rack of each member, or None.
+    """
     member_racks = {rack for rack in members if rack}
     if not member_racks:
         return False
@@ -162,7 +166,7 @@ def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: 
 
 
 class Claim(NamedTuple):
-    """The partitions that a member claims to own, and the generation of the claim."""
+    """A member's claim to own partitions, and the generation in which it got them."""
 
     member_id: str
     partitions: Iterable[TopicPartition]
@@ -170,7 +174,7 @@ class Claim(NamedTuple):
 
 
 class Claims:
-    """The claims of all members.
+    """Decides which member owns which partition, from the claims of all members.
 
     A member that was away may claim partitions that others have received since then. Only the claim of the newest
     generation counts (KIP-341). If two members claim a partition in the same generation, neither of them owns it.

@@ -558,6 +558,23 @@ async def test_a_commit_continues_if_its_caller_is_cancelled(cluster: EmbeddedCl
     assert await committed_values(cluster, 1) == [b"1"]
 
 
+async def test_a_stop_that_is_cancelled_while_a_commit_continues_closes_all_connections(
+    cluster: EmbeddedCluster,
+) -> None:
+    cluster.faults.add("Produce", hold=True, count=1)
+    producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id="tx")
+    await producer.start()
+    await producer.begin_transaction()
+    await producer.send("events", b"1", partition=0)
+    await cancelled(cluster, "Produce", producer.commit_transaction())
+    stopping = asyncio.create_task(producer.stop())
+    await asyncio.sleep(0)  # until the stop waits
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert not producer.client._native.running
+
+
 async def test_the_error_of_a_commit_whose_caller_was_cancelled_is_raised_later(cluster: EmbeddedCluster) -> None:
     held = cluster.faults.add("Produce", error_code=TopicAuthorizationFailedError, hold=True, count=1)
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "transactional_id": "tx"}

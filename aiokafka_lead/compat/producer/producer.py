@@ -147,12 +147,16 @@ class AIOKafkaProducer(Life):
         if self._closed:
             return
         self._closed = True
+        timeout_ms: float | None = 0  # if this is cancelled while it waits for the commit
         try:
             if self._unfinished is not None:
                 await asyncio.wait([self._unfinished])
-            await self._native.stop()
+            timeout_ms = None
         finally:
-            self._sender.stopped()
+            try:
+                await self._native.stop(timeout_ms)
+            finally:
+                self._sender.stopped()
 
     async def flush(self) -> None:
         """Wait until all pending records are acknowledged or have failed. Return at once if it is not running."""

@@ -36,6 +36,12 @@ async def test_the_members_of_a_group(cluster: EmbeddedCluster) -> None:
     assert assigned.partitions() == [TopicPartition("events", 0), TopicPartition("events", 1)]
 
 
+async def test_a_group_that_does_not_exist_is_dead_without_an_error(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        (answer,) = await admin.describe_consumer_groups(["unknown"])
+        assert answer.groups == [(0, "unknown", "Dead", "", "", [])]
+
+
 def test_members_messages_are_encoded_and_decoded() -> None:
     subscribed = ConsumerProtocolMemberMetadata(0, ["a", "b"], b"data")
     assert subscribed.encode() == bytes.fromhex("0000000000020001610001620000000464617461")
@@ -63,6 +69,14 @@ async def test_configs_may_be_numbers_and_a_time_limit_of_0_is_none(cluster: Emb
         (altered,) = await admin.alter_configs([resource])
         assert altered.resources[0][0] == 0
         assert await retention() == "70000"
+
+
+async def test_the_first_response_of_alter_configs_is_for_topics(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        broker_id = str((await admin.describe_cluster())["brokers"][0]["node_id"])
+        of_topics, of_broker = await admin.alter_configs([ConfigResource(ConfigResourceType.BROKER, broker_id, {})])
+        assert of_topics.resources == []
+        assert [name for _, _, _, name in of_broker.resources] == [broker_id]
 
 
 async def test_configs_are_not_all_reset_by_mistake(cluster: EmbeddedCluster) -> None:

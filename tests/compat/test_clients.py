@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from collections.abc import Coroutine
 from typing import Any, cast
 
 import pytest
@@ -18,6 +19,7 @@ from aiokafka_lead.compat.errors import (
     OffsetOutOfRangeError,
     ProducerClosed,
     ProducerFenced,
+    TopicAuthorizationFailedError,
 )
 from aiokafka_lead.compat.structs import OffsetAndMetadata, RecordMetadata
 from aiokafka_lead.testing import EmbeddedCluster
@@ -521,6 +523,83 @@ async def test_transactions(cluster: EmbeddedCluster) -> None:
     async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
         with pytest.raises(IllegalOperation):
             await producer.begin_transaction()
+
+
+async def cancelled(cluster: EmbeddedCluster, api: str, call: Coroutine[Any, Any, None]) -> None:
+    """Cancel a call as soon as a broker has received this request."""
+    task = asyncio.create_task(call)
+    await cluster.requests.wait_for(api)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def committed_values(cluster: EmbeddedCluster, number: int) -> list[bytes | None]:
+    async with AIOKafkaConsumer(
+        "events",
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    ) as consumer:
+        return [(await consumer.getone(FIRST)).value for _ in range(number)]
+
+
+@pytest.mark.parametrize("before", ["begin", "stop"])
+async def test_a_commit_continues_if_its_caller_is_cancelled(cluster: EmbeddedCluster, before: str) -> None:
+    held = cluster.faults.add("Produce", hold=True, count=1)
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "transactional_id": "tx"}
+    async with asyncio.timeout(30), AIOKafkaProducer(**options) as producer:
+        await producer.begin_transaction()
+        await producer.send("events", b"1", partition=0)
+        await cancelled(cluster, "Produce", producer.commit_transaction())
+        next_call = asyncio.create_task(producer.begin_transaction() if before == "begin" else producer.stop())
+        held.remove()
+        await next_call
+    assert await committed_values(cluster, 1) == [b"1"]
+
+
+async def test_a_stop_that_is_cancelled_while_a_commit_continues_closes_all_connections(
+    cluster: EmbeddedCluster,
+) -> None:
+    cluster.faults.add("Produce", hold=True, count=1)
+    producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id="tx")
+    await producer.start()
+    await producer.begin_transaction()
+    await producer.send("events", b"1", partition=0)
+    await cancelled(cluster, "Produce", producer.commit_transaction())
+    stopping = asyncio.create_task(producer.stop())
+    await asyncio.sleep(0)  # until the stop waits
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert not producer.client._native.running
+
+
+async def test_the_error_of_a_commit_whose_caller_was_cancelled_is_raised_later(cluster: EmbeddedCluster) -> None:
+    held = cluster.faults.add("Produce", error_code=TopicAuthorizationFailedError, hold=True, count=1)
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "transactional_id": "tx"}
+    async with asyncio.timeout(30), AIOKafkaProducer(**options) as producer:
+        await producer.begin_transaction()
+        await producer.send("events", b"1", partition=0)
+        await cancelled(cluster, "Produce", producer.commit_transaction())
+        held.remove()
+        with pytest.raises(TopicAuthorizationFailedError):
+            await producer.begin_transaction()
+        async with producer.transaction():
+            await producer.send("events", b"2", partition=0)
+    assert await committed_values(cluster, 1) == [b"2"]
+
+
+async def test_offsets_are_added_to_a_transaction_even_if_the_caller_is_cancelled(cluster: EmbeddedCluster) -> None:
+    held = cluster.faults.add("TxnOffsetCommit", hold=True, count=1)
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "transactional_id": "tx"}
+    async with asyncio.timeout(30), AIOKafkaProducer(**options) as producer:
+        await producer.begin_transaction()
+        await cancelled(cluster, "TxnOffsetCommit", producer.send_offsets_to_transaction({FIRST: 7}, "g"))
+        held.remove()
+        await producer.commit_transaction()
+    async with AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id="g") as consumer:
+        assert await consumer.committed(FIRST) == 7
 
 
 async def fail_while_fenced(options: dict[str, Any], producer: AIOKafkaProducer) -> None:

@@ -26,7 +26,7 @@ from ..._wire.messages.describe_configs import DescribeConfigsRequest, DescribeC
 from ..._wire.messages.describe_groups import DescribeGroupsRequest
 from ..._wire.messages.list_groups import ListGroupsRequest
 from ...admin import AdminClient
-from ...errors import ConfigTypeError
+from ...errors import ConfigTypeError, GroupIdNotFoundError
 from ...types import TopicPartition
 from .._options import CLIENT, client_options
 from ..client import Startable, client_of
@@ -201,14 +201,15 @@ class AIOKafkaAdminClient(Startable):
         return await asyncio.gather(*asked)
 
     async def alter_configs(self, config_resources: list[ConfigResource]) -> list[Response]:
-        """Set the configurations of topics and brokers. All other configurations are reset to their defaults."""
+        """Set the configurations of topics and brokers. All other configurations are reset to their defaults.
+
+        The first response is for the topics, even if there are none; the others are for brokers.
+        """
         by_broker, topics = _by_node(config_resources)
+        to_alter: list[tuple[Route | int, list[ConfigResource]]] = [(Route.ANY, topics), *by_broker.items()]
         asked = [
-            self._ask(to, AlterConfigsRequest(resources=some), ALTERED_CONFIGS)
-            for to, some in (
-                *([(Route.ANY, [_altered(one) for one in topics])] if topics else ()),
-                *((node_id, [_altered(one) for one in some]) for node_id, some in by_broker.items()),
-            )
+            self._ask(to, AlterConfigsRequest(resources=[_altered(one) for one in some]), ALTERED_CONFIGS)
+            for to, some in to_alter
         ]
         return await asyncio.gather(*asked)
 
@@ -228,7 +229,8 @@ class AIOKafkaAdminClient(Startable):
     ) -> list[Response]:
         """Return groups with their members, in one response for each coordinator.
 
-        As in aiokafka, ``include_authorized_operations`` has no effect on the response.
+        As in aiokafka, a group that does not exist has the state ``Dead`` and no error code, and
+        ``include_authorized_operations`` has no effect on the response.
         """
         by_node: dict[int, list[str]] = {}
         for group_id in group_ids:
@@ -236,15 +238,17 @@ class AIOKafkaAdminClient(Startable):
             if node_id is None:
                 node_id = await self.find_coordinator(group_id)
             by_node.setdefault(node_id, []).append(group_id)
-        asked = [
-            self._ask(
-                node_id,
-                DescribeGroupsRequest(groups=some, include_authorized_operations=include_authorized_operations),
-                DESCRIBED_GROUPS,
-            )
-            for node_id, some in by_node.items()
-        ]
-        return await asyncio.gather(*asked)
+        calls = self._native._calls
+
+        async def described(node_id: int, some: list[str]) -> Response:
+            request = DescribeGroupsRequest(groups=some, include_authorized_operations=include_authorized_operations)
+            answer = await calls.call(node_id, request, calls.deadline(None))
+            for group in answer.groups:
+                if group.error_code == GroupIdNotFoundError.code:  # set since version 6, which aiokafka does not use
+                    group.error_code = 0
+            return Response(DESCRIBED_GROUPS, answer)
+
+        return await asyncio.gather(*(described(node_id, some) for node_id, some in by_node.items()))
 
     async def list_consumer_groups(self, broker_ids: list[int] | None = None) -> list[tuple[str, str]]:
         """Return (group, protocol type) for all groups, or for the groups that these brokers coordinate."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,8 +23,8 @@ from .._options import is_default_partitioner, producer_options
 from ..client import AIOKafkaClient, Life, client_of
 from ..errors import IllegalOperation
 from ..partitioner import DefaultPartitioner
-from ..structs import RecordMetadata
-from ..util import commit_structure_validate, deprecated, native_offsets
+from ..structs import OffsetAndMetadata, RecordMetadata
+from ..util import commit_structure_validate, create_task, deprecated, native_offsets
 from .futures import RecordFuture, fenced, new_batch_future, new_record_future
 from .message_accumulator import BatchBuilder
 
@@ -109,6 +109,8 @@ class AIOKafkaProducer(Life):
         self._made_with = (bootstrap_servers, options)
         self._sender = Sender()
         """Shows if the producer is running; programs check its ``sender_task``."""
+        self._unfinished: asyncio.Task[None] | None = None
+        """Call of a transaction that continues although its caller was cancelled."""
         self._renew()
         self._closed = False
 
@@ -138,14 +140,23 @@ class AIOKafkaProducer(Life):
             self._sender.started(self._native._client, self._loop)
 
     async def stop(self) -> None:
-        """Send pending records, and close all connections. May be called again."""
+        """Send pending records, and close all connections. May be called again.
+
+        First waits for a commit whose caller was cancelled.
+        """
         if self._closed:
             return
         self._closed = True
+        timeout_ms: float | None = 0  # if this is cancelled while it waits for the commit
         try:
-            await self._native.stop()
+            if self._unfinished is not None:
+                await asyncio.wait([self._unfinished])
+            timeout_ms = None
         finally:
-            self._sender.stopped()
+            try:
+                await self._native.stop(timeout_ms)
+            finally:
+                self._sender.stopped()
 
     async def flush(self) -> None:
         """Wait until all pending records are acknowledged or have failed.
@@ -264,16 +275,25 @@ class AIOKafkaProducer(Life):
     # --- transactions -------------------------------------------------------------------------------------------------
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction. Raises `IllegalOperation` without a ``transactional_id``."""
+        """Begin a transaction. Raises `IllegalOperation` without a ``transactional_id``.
+
+        First waits for a commit whose caller was cancelled, and raises its error.
+        """
         self._ensure_transactional()
+        if self._unfinished is not None:
+            await self._outcome(self._unfinished)
         await self._native.begin_transaction()
 
     async def commit_transaction(self) -> None:
         """Commit the transaction. If a record has failed, abort the transaction instead, and raise the record's error.
 
-        Raises `ProducerFenced` if another producer with the same ``transactional_id`` has started.
+        The commit continues if the caller is cancelled. Raises `ProducerFenced` if another producer with the same
+        ``transactional_id`` has started.
         """
         self._ensure_transactional()
+        await self._to_the_end(self._commit())
+
+    async def _commit(self) -> None:
         try:
             await self._native.commit_transaction()
         except TransactionAbortedError as error:
@@ -284,23 +304,41 @@ class AIOKafkaProducer(Life):
         """Abort the transaction and discard its records."""
         self._ensure_transactional()
         await self._native.abort_transaction()
+        self._unfinished = None
 
     def transaction(self) -> TransactionContext:
         """Return an asynchronous context manager that commits a transaction, or aborts it if the block raises."""
         return TransactionContext(self)
 
     async def send_offsets_to_transaction(self, offsets: dict[TopicPartition, Any], group_id: str) -> None:
-        """Commit offsets of a group in the open transaction. Raises `IllegalOperation` if no transaction is open."""
+        """Commit offsets of a group in the open transaction. This continues if the caller is cancelled.
+
+        Raises `IllegalOperation` if no transaction is open.
+        """
         self._ensure_transactional()
         if not self._in_transaction():
             raise IllegalOperation("Not in the middle of a transaction")
         if not group_id or not isinstance(group_id, str):
             raise ValueError(group_id)
-        checked = commit_structure_validate(offsets)
+        await self._to_the_end(self._send_offsets(commit_structure_validate(offsets), group_id))
+
+    async def _send_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata], group_id: str) -> None:
         try:
-            await self._native.send_offsets_to_transaction(native_offsets(checked), group_id)
+            await self._native.send_offsets_to_transaction(native_offsets(offsets), group_id)
         except InvalidProducerEpochError as error:
             raise fenced(error) from error
+
+    async def _to_the_end(self, call: Coroutine[Any, Any, None]) -> None:
+        """Carry out a call of a transaction, also if the caller is cancelled, as in aiokafka."""
+        self._unfinished = create_task(call)
+        await self._outcome(self._unfinished)
+
+    async def _outcome(self, call: asyncio.Task[None]) -> None:
+        try:
+            await asyncio.shield(call)
+        finally:
+            if call.done():
+                self._unfinished = None
 
     async def _leave_transaction(self) -> None:
         """Abort the open transaction because of an error, which then propagates, even if there is nothing to abort."""

@@ -28,8 +28,10 @@ _OF_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")
 class Making:
     """Conversion of a decoded value to an object of the application."""
 
-    def __init__(self, call: Make | None, messages: tuple[Any, ...] = ()) -> None:
+    def __init__(self, call: Make | None, messages: tuple[Any, ...] = (), *, by_name: bool = False) -> None:
         self._call = call
+        self.by_name = by_name
+        """True if the names of records in the value select classes."""
         self.messages = messages
         """Accepted classes of Protobuf messages; empty to accept all."""
 
@@ -53,11 +55,12 @@ def making(into: Any) -> Making:
     if isinstance(into, (list, tuple)):
         if not given or not all(map(inspect.isclass, given)):
             raise ConfigTypeError("into must be a class, a list of classes or a function")
-        return Making(_one_of(given, _Makers()))
-    make = _Makers().of(into)
+        return Making(_one_of(given, _Makers()), by_name=True)
+    makers = _Makers()
+    make = makers.of(into)
     if make is None and not callable(into):
         raise ConfigTypeError(f"into must be a class, a list of classes or a function, not {type(into).__name__}")
-    return Making(make or into)
+    return Making(make or into, by_name=makers.choose)
 
 
 class _Makers:
@@ -65,6 +68,8 @@ class _Makers:
 
     def __init__(self) -> None:
         self._classes: dict[Any, Make] = {}
+        self.choose = False
+        """True if a function chooses between types."""
 
     def of(self, hint: Any) -> Make | None:
         """Return a function that converts values to this type, or None if values stay unchanged."""
@@ -243,6 +248,7 @@ def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:
     options = [(hint, makers.of(hint)) for hint in hints if hint is not types.NoneType]
     if not any(make for _, make in options):
         return None
+    makers.choose = makers.choose or len(options) > 1
     nullable = len(options) < len(hints)
 
     def make(value: Any) -> Any:

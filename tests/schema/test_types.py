@@ -338,6 +338,50 @@ async def test_a_union_is_read_into_the_class_of_its_record(schema_registry: Emb
     assert await registry.deserializer(Log).decode(content) == events
 
 
+@dataclasses.dataclass
+class Refund:
+    id: str
+
+
+@dataclasses.dataclass
+class Payment:
+    id: str
+    cents: int
+
+
+@dataclasses.dataclass
+class Receipts:
+    one: Refund | Payment
+    many: list[Refund | Payment]
+    maybe: Refund | Payment | None
+
+
+async def test_a_record_is_read_into_the_class_of_its_name(schema_registry: EmbeddedSchemaRegistry) -> None:
+    """An earlier class, which would accept the record without some fields, is not chosen. No union is needed."""
+    registry = SchemaRegistry(schema_registry.url)
+    refund = {"type": "record", "name": "Refund", "fields": [{"name": "id", "type": "string"}]}
+    payment = {
+        **refund,
+        "name": "Payment",
+        "fields": [{"name": "id", "type": "string"}, {"name": "cents", "type": "int"}],
+    }
+    many = [
+        {"name": "many", "type": {"type": "array", "items": "Payment"}},
+        {"name": "maybe", "type": ["null", "Payment"]},
+    ]
+    receipts = {"type": "record", "name": "Receipts", "fields": [{"name": "one", "type": payment}, *many]}
+    later = {**receipts, "fields": [{"name": "one", "type": [refund, payment]}, *many]}
+    value = Payment("1", 5)
+    content = await registry.avro_serializer(payment, auto_register=True).encode(value, "payments")
+    several: tuple[Any, ...] = ([Refund, Payment], Refund | Payment)
+    for into in several:
+        assert await registry.deserializer(into).decode(content) == value
+    whole = Receipts(value, [value], value)
+    content = await registry.avro_serializer(receipts, auto_register=True).encode(whole, "receipts")
+    assert await registry.deserializer(Receipts).decode(content) == whole
+    assert await registry.deserializer(Receipts, schema=later).decode(content) == whole
+
+
 @pytest.mark.parametrize("into", [5, [], [5], "Order"])
 def test_what_nothing_can_be_made_into(into: Any) -> None:
     with pytest.raises(ConfigTypeError, match="into"):

@@ -16,8 +16,9 @@ import pydantic.dataclasses
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from aiokafka_lead.errors import ConfigTypeError, SchemaContentError
+from aiokafka_lead.errors import ConfigTypeError, InvalidSchemaError, SchemaContentError
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
+from aiokafka_lead.schema.framing import prefix_of
 from aiokafka_lead.schema.making import making
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 
@@ -484,6 +485,21 @@ async def test_json_references_are_found_by_their_names(
 
 
 # --- Protobuf ---
+
+
+@pytest.mark.parametrize(
+    "part", ["5", "[]", '{"type": "nope"}', '{"properties": 5}', '{"$schema": 5}', '{"pattern": 5}']
+)
+async def test_a_json_reference_that_is_no_schema(schema_registry: EmbeddedSchemaRegistry, part: str) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    await registry.register("part", Schema(part, "JSON"))
+    whole = Schema('{"$ref": "part.json"}', "JSON", (SchemaReference("part.json", "part", 1),))
+    registered = await registry.register("whole", whole)
+    assert registered.id is not None
+    with pytest.raises(InvalidSchemaError):
+        await registry.deserializer().decode(prefix_of(registered.id) + b"{}")
+    with pytest.raises(InvalidSchemaError):
+        await registry.json_serializer(whole, subject=lambda *_: "whole").encode({}, "orders")
 
 
 async def test_another_messages_bytes_are_refused(schema_registry: EmbeddedSchemaRegistry) -> None:

@@ -357,6 +357,61 @@ class Receipts:
     maybe: Refund | Payment | None
 
 
+class CreatedModel(BaseModel):
+    id: str
+
+
+class CancelledModel(BaseModel):
+    id: str
+
+
+class LogModel(BaseModel):
+    last: CreatedModel | CancelledModel
+    events: list[CreatedModel | CancelledModel | None] = Field(alias="theEvents")
+    by: dict[str, CreatedModel | CancelledModel]
+
+
+class LogsModel(BaseModel):
+    logs: list[LogModel]
+    inner: LogsModel | None = None
+
+
+@pydantic.dataclasses.dataclass
+class LogOfDataclass:
+    last: CreatedModel | CancelledModel
+
+
+async def test_a_union_in_a_model_is_read_into_the_class_of_its_record(schema_registry: EmbeddedSchemaRegistry) -> None:
+    """Pydantic alone would choose the first class that accepts the fields."""
+    registry = SchemaRegistry(schema_registry.url)
+    union = [{**each, "name": f"{each['name']}Model"} for each in EVENTS]
+    names = [each["name"] for each in union]
+    kinds = {
+        "last": union,
+        "theEvents": {"type": "array", "items": ["null", *names]},
+        "by": {"type": "map", "values": names},
+    }
+    log = {
+        "type": "record",
+        "name": "LogModel",
+        "fields": [{"name": name, "type": kind} for name, kind in kinds.items()],
+    }
+    inner = {"name": "inner", "type": ["null", "LogsModel"]}
+    logs = {
+        "type": "record",
+        "name": "LogsModel",
+        "fields": [{"name": "logs", "type": {"type": "array", "items": log}}, inner],
+    }
+    one, other = CreatedModel(id="1"), CancelledModel(id="2")
+    whole = LogModel(last=other, theEvents=[other, None, one], by={"a": other, "b": one})
+    value = LogsModel(logs=[whole], inner=LogsModel(logs=[whole]))
+    content = await registry.avro_serializer(logs, auto_register=True).encode(value, "logs")
+    assert await registry.deserializer(LogsModel).decode(content) == value
+    plain = {**log, "fields": [{"name": "last", "type": union[1]}]}
+    content = await registry.avro_serializer(plain, auto_register=True).encode({"last": {"id": "2"}}, "plain")
+    assert await registry.deserializer(LogOfDataclass).decode(content) == LogOfDataclass(last=other)
+
+
 async def test_a_record_is_read_into_the_class_of_its_name(schema_registry: EmbeddedSchemaRegistry) -> None:
     """An earlier class, which would accept the record without some fields, is not chosen. No union is needed."""
     registry = SchemaRegistry(schema_registry.url)

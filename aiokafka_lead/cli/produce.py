@@ -168,7 +168,7 @@ async def produce(
         list[str] | None,
         typer.Option("--header", "-H", metavar="NAME=VALUE", help="Add this header to all records; may be repeated."),
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", help="Write to this partition.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", help="Write all records to this partition.")] = None,
     input_json: Annotated[
         bool,
         typer.Option(
@@ -229,7 +229,8 @@ async def produce(
             record = {**_from_line(line, separator, constant, number), "headers": headers}
         if null_value and not record.get("value"):
             record["value"] = None
-        record.setdefault("partition", partition)
+        if partition is not None:
+            record["partition"] = partition
         return record
 
     is_typed = sys.stdin.isatty()

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
-from .avro_bounds import ContentBounds, has_many_records
+from .avro_bounds import ContentBounds, has_many_records, named_of
 from .types import ResolvedSchema, Schema, SchemaSource
 
 try:
@@ -21,7 +21,16 @@ try:
     from fastavro.schema import SchemaParseException, UnknownType
 
     from .avro_fit import AvroFit
-    from .avro_resolution import NAMES, filled, named_records, with_defaults, with_names, with_types_of
+    from .avro_resolution import (
+        NAMES,
+        all_named,
+        filled,
+        for_resolution,
+        named_records,
+        with_defaults,
+        with_names,
+        with_types_of,
+    )
 except ImportError:
     raise ConfigError("Avro needs fastavro; install with: pip install aiokafka-lead[avro]") from None
 
@@ -47,7 +56,15 @@ def _errors_of_schema() -> Iterator[None]:
         yield
     except InvalidSchemaError:
         raise
-    except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (
+        SchemaParseException,
+        UnknownType,
+        AttributeError,
+        ValueError,
+        TypeError,
+        KeyError,
+        RecursionError,
+    ) as error:
         raise InvalidSchemaError(f"invalid Avro schema: {type(error).__name__}: {shown(str(error))}") from None
 
 
@@ -58,8 +75,7 @@ def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
     they do not affect the data, and a decimal with an invalid precision is read as bytes.
     """
     with _errors_of_schema():
-        made, named = _made(resolved, of_writer=of_writer)
-        return with_names(made, named) if resolved.references else made
+        return with_names(*_made(resolved, of_writer=of_writer))
 
 
 def _of_reader(resolved: ResolvedSchema) -> tuple[Any, bool]:
@@ -125,9 +141,12 @@ def _is_valid(schema: Any) -> bool:
 
 
 class AvroReader:
-    """Reader of Avro data that was written with a schema. If ``reader`` is given, values are converted to it."""
+    """Reader of Avro data that was written with a schema. If ``reader`` is given, values are converted to it.
 
-    def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
+    With ``named``, every record becomes a `NamedRecord`, not only the records in unions of several records.
+    """
+
+    def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None, *, named: bool = False) -> None:
         self._as, self._has_new = None, False
         if reader is not None and reader != writer:
             self._as, self._has_new = _of_reader(reader)
@@ -135,8 +154,12 @@ class AvroReader:
                 writer = with_types_of(reader, writer)
         self._schema = parsed(writer, of_writer=True)
         with _errors_of_schema():
+            if self._as is not None:
+                self._schema, self._as = for_resolution(self._schema, self._as)
             self._bounds = ContentBounds(self._schema)
-            self._names: Any = NAMES if has_many_records(self._schema) else {}
+            self._names: Any = NAMES if named or has_many_records(self._schema) else {}
+        made_with = self._as or self._schema
+        self._all = (made_with, named_of(made_with)) if named else None
         schemas = [each for side in (writer, reader) if side for each in (side.schema, *dict(side.references).values())]
         self._decimals: Any = _DECIMALS if any('"decimal"' in each.text for each in schemas) else None
 
@@ -152,6 +175,8 @@ class AvroReader:
                 value = filled(value)
             if self._names:
                 value = named_records(value)
+            if self._all is not None:
+                value = all_named(value, *self._all)
         except Exception as error:
             reason = f"{type(error).__name__}: {shown(str(error))}"
             raise SchemaContentError(f"the bytes do not match their Avro schema ({reason})") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
@@ -14,19 +15,24 @@ import fastavro
 from fastavro.read import LOGICAL_READERS
 
 from ..errors import SchemaContentError
-from .avro_bounds import has_many_records, settled
+from .avro_bounds import has_many_records, named_of, settled
 from .avro_fit import AvroFit
 from .types import ResolvedSchema, rewritten
 from .values import NamedRecord
 
+_RECORDS = ("record", "error")
 NAMES: dict[str, Any] = {"return_record_name": True}
 """Option that makes fastavro return a record from a union as a pair of its name and content."""
 
 
 def named_records(value: Any) -> Any:
-    """Replace pairs of a name and a record with `NamedRecord`. No other values from fastavro are tuples."""
+    """Replace pairs of a name and a record with `NamedRecord`. No other values from fastavro are tuples.
+
+    fastavro also returns a pair for an enum or a fixed type that the union refers to by name. These become plain.
+    """
     if isinstance(value, tuple):
-        return NamedRecord(value[0], named_records(value[1]))
+        name, content = value
+        return NamedRecord(full_name(name), named_records(content)) if isinstance(content, dict) else content
     if isinstance(value, dict):
         for name, inner in value.items():
             if isinstance(inner, (tuple, dict, list)):
@@ -36,6 +42,42 @@ def named_records(value: Any) -> Any:
     return value
 
 
+def all_named(value: Any, schema: Any, named: dict[str, Any]) -> Any:
+    """Replace every record in a value with a `NamedRecord`.
+
+    ``schema`` is the value's schema, and ``named`` are its named types. A record from a union keeps its name. It has no
+    name yet if the writer's schema has no union there. It then gets the name of the only branch with its fields, and
+    stays a dict if there are several.
+    """
+    if not isinstance(value, (dict, list)):
+        return value
+    schema = settled(schema, named)
+    if isinstance(schema, list):
+        branches = [each for each in (settled(each, named) for each in schema) if _may_be(value, each)]
+        if len(branches) != 1:
+            return value
+        schema = branches[0]
+    if isinstance(value, list):
+        value[:] = [all_named(each, schema["items"], named) for each in value]
+        return value
+    if schema["type"] == "map":
+        value.update({key: all_named(each, schema["values"], named) for key, each in value.items()})
+        return value
+    for field in schema["fields"]:
+        value[field["name"]] = all_named(value[field["name"]], field["type"], named)
+    return NamedRecord(full_name(schema["name"]), value)
+
+
+def _may_be(value: Any, schema: Any) -> bool:
+    """Return True if a dict or list may be a value of this branch of a union."""
+    kind = schema["type"]
+    if isinstance(value, list):
+        return bool(kind == "array")
+    if isinstance(value, NamedRecord):
+        return bool(kind in _RECORDS and full_name(schema["name"]) == value.record_name)
+    return bool(kind == "map" or (kind in _RECORDS and value.keys() == {field["name"] for field in schema["fields"]}))
+
+
 def with_names(made: Any, named: dict[str, Any]) -> Any:
     """Return a schema with the types in ``named`` attached, and marked as parsed so that fastavro uses these types."""
     if isinstance(made, list):
@@ -43,6 +85,52 @@ def with_names(made: Any, named: dict[str, Any]) -> Any:
     if isinstance(made, str):
         made = named.get(made, made)
     return made if isinstance(made, str) else {**made, "__fastavro_parsed": True, "__named_schemas": named}
+
+
+_IN_NAMES = "/"
+"""Character that `for_resolution` uses in place of dots. It is not valid in names."""
+
+
+def for_resolution(writer: Any, reader: Any) -> tuple[Any, Any]:
+    """Return copies of two schemas that fastavro resolves correctly. The schemas are parsed by fastavro.
+
+    - The copies refer to all named types by name, except at the top. Otherwise fastavro cannot read some unions if one
+      schema defines a type there, and the other refers to a definition elsewhere.
+    - fastavro ignores namespaces. If the reader's schema has several types with the same simple name, types of the same
+      full name in both schemas get names without dots. `full_name` returns the original name.
+    """
+    writers, readers = named_of(writer), named_of(reader)
+    simple = Counter(name.rpartition(".")[2] for name in readers)
+    shared = [name for name in readers if name in writers and simple[name.rpartition(".")[2]] > 1]
+    names = {name: name.replace(".", _IN_NAMES) for name in shared}
+    return _referring(writer, writers, names), _referring(reader, readers, names)
+
+
+def _referring(schema: Any, named: dict[str, Any], names: Mapping[str, str]) -> Any:
+    def name_of(node: Any) -> Any:
+        if isinstance(node, dict) and "name" in node:
+            node = node["name"]
+        return names.get(node, node) if isinstance(node, str) else copy(node)
+
+    def copy(node: Any) -> Any:
+        if isinstance(node, list):
+            return list(map(name_of, node))
+        if not isinstance(node, dict):
+            return name_of(node)
+        made = node | {part: name_of(node[part]) for part in _PARTS if part in node}
+        if "name" in node:
+            made["name"] = name_of(node["name"])
+        if "fields" in node:
+            made["fields"] = [field | {"type": name_of(field["type"])} for field in node["fields"]]
+        return made
+
+    found = {name_of(name): copy(each) for name, each in named.items()}
+    return with_names(list(map(copy, schema)) if isinstance(schema, list) else copy(schema), found)
+
+
+def full_name(name: str) -> str:
+    """Return the name of a type before `for_resolution`."""
+    return name.replace(_IN_NAMES, ".")
 
 
 # --- defaults ---
@@ -159,11 +247,11 @@ def with_types_of(reader: ResolvedSchema, writer: ResolvedSchema) -> ResolvedSch
     """
     schemas = [json.loads(each.text) for each in (reader.schema, *(each for _, each in reader.references))]
     types = {_TOP: _type_of(schemas[0])} | {field: found for schema in schemas for field, found in _fields(schema)}
-    return rewritten(writer, lambda schema: _marked(schema, types, _TOP))
+    return rewritten(writer, lambda schema: _marked(schema, types, types[_TOP], ""))
 
 
 _Field = tuple[str, str]
-"""Name of a record without its namespace, and name of a field."""
+"""Name of a record and name of a field. The record has two keys: its full name after a dot, and its simple name."""
 _TOP = ("", "")
 """Key for the schema itself instead of a field."""
 
@@ -193,44 +281,58 @@ def _rivals(node: Any) -> frozenset[str]:
     return frozenset(each["type"] for each in some if "logicalType" not in each)
 
 
-def _fields(node: Any) -> Iterator[tuple[_Field, _Type]]:
-    """Yield the types of all fields, with each of their names and aliases."""
+def _fields(node: Any, space: str = "") -> Iterator[tuple[_Field, _Type]]:
+    """Yield the types of all fields, with each of their names and aliases. ``space`` is the enclosing namespace."""
     if isinstance(node, list):
         for each in node:
-            yield from _fields(each)
+            yield from _fields(each, space)
     elif isinstance(node, dict):
+        space = _space(node, space)
         for field in node.get("fields", ()):
             found = _type_of(field["type"])
-            for record, name in product(_names(node), _names(field)):
+            records = [key for name in (node["name"], *node.get("aliases", ())) for key in _keys(name, space)]
+            for record, name in product(records, (field["name"], *field.get("aliases", ()))):
                 yield (record, name), found
-            yield from _fields(field["type"])
+            yield from _fields(field["type"], space)
         for part in _PARTS:
-            yield from _fields(node.get(part))
+            yield from _fields(node.get(part), space)
 
 
-def _names(node: Any) -> list[str]:
-    return [name.rpartition(".")[2] for name in (node["name"], *node.get("aliases", ()))]
+def _space(node: Any, outer: str) -> str:
+    """Return the namespace in a type."""
+    before, dot, _ = node.get("name", "").rpartition(".")
+    return str(before if dot else node.get("namespace", outer) or "")
 
 
-def _marked(node: Any, types: Mapping[_Field, _Type], field: _Field) -> Any:
-    """Add the logical types `_AS_READER` and `_KEPT` to the type of a field in the writer's schema."""
+def _keys(name: str, space: str) -> tuple[str, str]:
+    """Return the keys of a record in `_Field`. fastavro ignores namespaces, so a record may have moved to another."""
+    return f".{name}" if "." in name or not space else f".{space}.{name}", name.rpartition(".")[2]
+
+
+def _marked(node: Any, types: Mapping[_Field, _Type], wanted: _Type | None, space: str) -> Any:
+    """Add the logical types `_AS_READER` and `_KEPT` to a type in the writer's schema.
+
+    ``wanted`` is the type of the same field in the reader's schema, and ``space`` the enclosing namespace.
+    """
     if isinstance(node, list):
-        return [_marked(each, types, field) for each in node]
+        return [_marked(each, types, wanted, space) for each in node]
     if isinstance(node, str):
-        mark = _mark(node, None, types.get(field))
+        mark = _mark(node, None, wanted)
         return node if mark is None else {"type": node, "logicalType": mark, _BEFORE: None}
     if not isinstance(node, dict):
         return node
+    space = _space(node, space)
     inner = [part for part in _PARTS if part in node and (part != "type" or not isinstance(node[part], str))]
-    made = node | {part: _marked(node[part], types, field) for part in inner}
+    made = node | {part: _marked(node[part], types, wanted, space) for part in inner}
     if "fields" in node:
-        record = _names(node)[0]
-        made["fields"] = [
-            each | {"type": _marked(each["type"], types, (record, each["name"]))} for each in node["fields"]
-        ]
+        keys = _keys(node["name"], space)
+        made["fields"] = []
+        for each in node["fields"]:
+            found = next((types[key, each["name"]] for key in keys if (key, each["name"]) in types), None)
+            made["fields"].append(each | {"type": _marked(each["type"], types, found, space)})
         return made
     logical = node.get("logicalType")
-    mark = _mark(node["type"], logical, types.get(field))
+    mark = _mark(node["type"], logical, wanted)
     return made if mark is None else made | {"logicalType": mark, _BEFORE: logical}
 
 

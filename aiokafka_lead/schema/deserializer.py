@@ -171,7 +171,8 @@ class SchemaDeserializer(Prepared, Generic[T]):
             from .avro import AvroReader, avro_schema
 
             wanted = None if self._as is None else avro_schema(self._as)
-            return AvroReader(resolved, None if wanted is None else await self._registry.resolved(wanted))
+            reader = None if wanted is None else await self._registry.resolved(wanted)
+            return AvroReader(resolved, reader, named=self._making.by_name)
         if kind == "JSON":
             from .json_schema import JsonReader
 

@@ -146,9 +146,7 @@ class _Validator:
         """Patterns that this client cannot check."""
         try:
             schema = json.loads(resolved.schema.text)
-            kind: Any = validator_for(schema, default=Draft7Validator)
-            # Without the check of regular expressions, which `_with_patterns` makes.
-            kind.check_schema(schema, format_checker=FormatChecker(()))
+            kind = _checked(schema)
             parts = {name: self._resource(json.loads(each.text), kind) for name, each in resolved.references}
             schema = self._with_patterns(schema)
             if isinstance(schema, dict):
@@ -169,8 +167,9 @@ class _Validator:
 
     def _resource(self, schema: Any, kind: Any) -> Any:
         """Return a referenced schema. If it has the same draft, the same validator checks it."""
+        own_kind = _checked(schema)
         specification = DRAFT7.detect(schema)
-        if isinstance(schema, dict) and validator_for(schema, default=Draft7Validator) is kind:
+        if isinstance(schema, dict) and own_kind is kind:
             schema = {name: inner for name, inner in schema.items() if name != "$schema"}
         return specification.create_resource(self._with_patterns(schema))
 
@@ -191,6 +190,14 @@ class _Validator:
             if found.validator == "pattern" and found.validator_value in self._patterns:
                 message = f"{found.instance!r} does not match {self._patterns[found.validator_value]!r}"
             raise SchemaContentError(f"{what} at {found.json_path}", shown(message))
+
+
+def _checked(schema: Any) -> Any:
+    """Return the validator for a schema's draft. Raises the errors of an invalid schema."""
+    kind: Any = validator_for(schema, default=Draft7Validator)
+    # Without the check of regular expressions, which `_Validator._with_patterns` makes.
+    kind.check_schema(schema, format_checker=FormatChecker(()))
+    return kind
 
 
 @cache

@@ -28,8 +28,10 @@ _OF_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")
 class Making:
     """Conversion of a decoded value to an object of the application."""
 
-    def __init__(self, call: Make | None, messages: tuple[Any, ...] = ()) -> None:
+    def __init__(self, call: Make | None, messages: tuple[Any, ...] = (), *, by_name: bool = False) -> None:
         self._call = call
+        self.by_name = by_name
+        """True if the names of records in the value select classes."""
         self.messages = messages
         """Accepted classes of Protobuf messages; empty to accept all."""
 
@@ -53,11 +55,11 @@ def making(into: Any) -> Making:
     if isinstance(into, (list, tuple)):
         if not given or not all(map(inspect.isclass, given)):
             raise ConfigTypeError("into must be a class, a list of classes or a function")
-        return Making(_one_of(given, _Makers()))
+        return Making(_one_of(given, _Makers()), by_name=True)
     make = _Makers().of(into)
     if make is None and not callable(into):
         raise ConfigTypeError(f"into must be a class, a list of classes or a function, not {type(into).__name__}")
-    return Making(make or into)
+    return Making(make or into, by_name=_chooses(into, set()))
 
 
 class _Makers:
@@ -65,14 +67,15 @@ class _Makers:
 
     def __init__(self) -> None:
         self._classes: dict[Any, Make] = {}
+        self._names: dict[Any, dict[str, str]] = {}
+        """For classes of pydantic, the names of fields in records, by their names in the class."""
+        self._hints: dict[Any, dict[str, Any]] = {}
+        """For classes of pydantic, the annotations of fields, by their names in records."""
 
     def of(self, hint: Any) -> Make | None:
         """Return a function that converts values to this type, or None if values stay unchanged."""
-        for plainer in ("__supertype__", "__value__"):  # attributes of NewType and of type aliases
-            hint = getattr(hint, plainer, hint)
+        hint = _unwrapped(hint)
         origin, inner = typing.get_origin(hint), typing.get_args(hint)
-        if origin in (typing.Annotated, typing.Required, typing.NotRequired):
-            return self.of(inner[0])
         if origin in (typing.Union, types.UnionType):
             return _one_of(inner, self)
         if inspect.isclass(origin) and issubclass(origin, (list, tuple, set, frozenset)):
@@ -89,10 +92,11 @@ class _Makers:
         """Return the function for a class. ``hint`` is the class, or a generic alias such as ``Box[int]``."""
         if is_model_class(kind):
             names = {name: (field.alias or name) for name, field in kind.model_fields.items()}
-            return self._or_with_members(kind, kind.model_validate, names)
+            return self._or_with_members(kind, self._by_pydantic(kind.model_validate, kind, names), names)
         if hint is kind and hasattr(kind, "__pydantic_fields__") and hasattr(kind, "__pydantic_validator__"):
             names = {name: (field.alias or name) for name, field in kind.__pydantic_fields__.items()}
-            return self._or_with_members(kind, kind.__pydantic_validator__.validate_python, names)
+            validate = self._by_pydantic(kind.__pydantic_validator__.validate_python, kind, names)
+            return self._or_with_members(kind, validate, names)
         if issubclass(kind, Enum):
             return lambda value: _member(kind, value)
         if hasattr(kind, "__struct_fields__"):
@@ -104,6 +108,37 @@ class _Makers:
         if typing.is_typeddict(kind):
             return self._classes.get(kind) or self._entries(kind)
         return _OF_TEXT.get(kind)
+
+    def _by_pydantic(self, validate: Make, kind: Any, names: dict[str, str]) -> Make:
+        """Extend pydantic's conversion to choose classes in unions by the names of records."""
+        self._names[kind] = names
+        return (lambda value: validate(self._chosen(kind, value))) if _chooses(kind, set()) else validate
+
+    def _chosen(self, hint: Any, value: Any) -> Any:
+        """Return a copy of a value in which records whose names select a class in a union have this class."""
+        if not isinstance(value, (Mapping, list)):
+            return value
+        hint = _unwrapped(hint)
+        origin, inner = typing.get_origin(hint), typing.get_args(hint)
+        if origin in (typing.Union, types.UnionType):
+            found = _with_name_of(value, inner)
+            make = None if found is None else self.of(found)
+            others = [each for each in inner if each is not types.NoneType]
+            return make(value) if make is not None else self._chosen(others[0], value) if len(others) == 1 else value
+        if isinstance(value, list):
+            many = len(inner) == 1 or inner[1:] == (Ellipsis,)
+            return [self._chosen(inner[0], each) for each in value] if many else value
+        if inspect.isclass(origin) and issubclass(origin, Mapping) and len(inner) == 2:
+            return {key: self._chosen(inner[1], each) for key, each in value.items()}
+        if inspect.isclass(hint) and hint not in self._names and hasattr(hint, "__pydantic_validator__"):
+            self.of(hint)
+        if not inspect.isclass(hint) or hint not in self._names:
+            return value
+        if hint not in self._hints:
+            found_hints = _pydantic_fields(hint) or {}
+            self._hints[hint] = {outside: found_hints.get(name) for name, outside in self._names[hint].items()}
+        fields = self._hints[hint]
+        return {name: self._chosen(fields.get(name), each) for name, each in value.items()}
 
     def _or_with_members(self, kind: Any, make: Make, names: dict[str, str]) -> Make:
         """Extend a library's conversion, which accepts enum members by value, to accept them by name, as in Avro."""
@@ -249,11 +284,10 @@ def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:
     def make(value: Any) -> Any:
         if value is None and nullable:
             return None
-        if isinstance(value, NamedRecord):
-            own = value.record_name.rpartition(".")[2]
-            for hint, each in options:
-                if each is not None and getattr(hint, "__name__", None) == own:
-                    return each(value)
+        named = _with_name_of(value, hints)
+        for hint, each in options:
+            if each is not None and hint is named:
+                return each(value)
         errors: list[Exception] = []
         for hint, each in options:
             if each is None:
@@ -267,6 +301,48 @@ def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:
         raise errors[-1]
 
     return make
+
+
+def _with_name_of(value: Any, hints: tuple[Any, ...]) -> Any:
+    """Return the class with the name of a record, or None."""
+    if not isinstance(value, NamedRecord):
+        return None
+    own = value.record_name.rpartition(".")[2]
+    return next((each for each in hints if getattr(each, "__name__", None) == own), None)
+
+
+def _chooses(hint: Any, seen: set[Any]) -> bool:
+    """Return True if a type contains a union of several classes with fields. ``seen`` are examined classes."""
+    hint = _unwrapped(hint)
+    kind, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if kind in (typing.Union, types.UnionType) and sum(_has_fields(_unwrapped(each)) for each in inner) > 1:
+        return True
+    if _has_fields(kind) and kind not in seen:
+        seen.add(kind)
+        fields = _pydantic_fields(kind)
+        inner = (*inner, *(_annotations(kind) if fields is None else fields).values())
+    return any(_chooses(each, seen) for each in inner)
+
+
+def _pydantic_fields(kind: Any) -> dict[str, Any] | None:
+    """Return the annotations of the fields of a pydantic model or dataclass, or None for another class."""
+    fields = kind.model_fields if is_model_class(kind) else getattr(kind, "__pydantic_fields__", None)
+    return None if fields is None else {name: field.annotation for name, field in fields.items()}
+
+
+def _has_fields(kind: Any) -> bool:
+    return inspect.isclass(kind) and (
+        is_model_class(kind) or typing.is_typeddict(kind) or any(hasattr(kind, each) for each in _OF_FIELDS)
+    )
+
+
+def _unwrapped(hint: Any) -> Any:
+    """Return the type that a NewType, a type alias or an annotation with metadata names."""
+    for plainer in ("__supertype__", "__value__"):  # attributes of NewType and of type aliases
+        hint = getattr(hint, plainer, hint)
+    if typing.get_origin(hint) in (typing.Annotated, typing.Required, typing.NotRequired):
+        return _unwrapped(typing.get_args(hint)[0])
+    return hint
 
 
 def _member(kind: Any, value: Any) -> Any:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool
@@ -21,6 +21,10 @@ _TOKEN = re.compile(
     r"""//[^\n]* | /\*.*?\*/ | "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | [{};] | [\w.]+ | \S""", re.DOTALL | re.VERBOSE
 )
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+_VISIBILITIES = ("export", "local")
+"""Keywords before ``message`` and ``enum`` in edition 2024."""
 
 
 def message_names(text: str) -> dict[tuple[int, ...], str]:
@@ -40,10 +44,11 @@ def message_names(text: str) -> dict[tuple[int, ...], str]:
     for token in tokens(text):
         if token == "{":
             around = open_blocks[-1]
-            if len(statement) == 2 and statement[0] == "message" and around is not None:
+            own = statement[1:] if statement[:1] and statement[0] in _VISIBILITIES else statement
+            if len(own) == 2 and own[0] == "message" and around is not None:
                 above, prefix = around
                 index = counts[above] = counts.get(above, -1) + 1
-                name = f"{prefix}.{statement[1]}" if prefix else statement[1]
+                name = f"{prefix}.{own[1]}" if prefix else own[1]
                 names[*above, index] = name
                 open_blocks.append(((*above, index), name))
             else:
@@ -78,14 +83,15 @@ def tokens(text: str) -> Iterator[str]:
             yield token
 
 
-def _described_name(text: str) -> dict[tuple[int, ...], str]:
-    from google.protobuf import descriptor_pb2
-    from google.protobuf.message import DecodeError
-
+def _from_base64(text: str) -> descriptor_pb2.FileDescriptorProto:
     try:
-        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+        return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text.strip(), validate=True))
     except (DecodeError, binascii.Error):
         raise InvalidSchemaError("this is neither a .proto file nor its descriptor in base64") from None
+
+
+def _described_name(text: str) -> dict[tuple[int, ...], str]:
+    file = _from_base64(text)
     names: dict[tuple[int, ...], str] = {}
 
     def add(types: object, path: tuple[int, ...], prefix: str) -> None:
@@ -167,15 +173,12 @@ def _built_in(name: str) -> descriptor_pb2.FileDescriptorProto | None:
 
 
 def _described(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
-    """Return the descriptor of a ``.proto`` file, without options, extensions and services.
+    """Return the descriptor of a ``.proto`` file, without extensions and services, and of the options only features.
 
     Raises `InvalidSchemaError`.
     """
     if is_descriptor(text):
-        try:
-            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-        except (DecodeError, binascii.Error):
-            raise InvalidSchemaError("this is neither a .proto file nor its descriptor in base64") from None
+        file = _from_base64(text)
         file.name = name
         return file
     try:
@@ -225,9 +228,17 @@ class _Parser:
             if token in _CLOSING:
                 self._skip_to(_CLOSING[token])
 
+    def _option(self, options: Any) -> None:
+        """Skip an option, but set the features of editions, which determine how messages are encoded."""
+        begin = self._at
+        self._skip()
+        _set_features(options, self._tokens[begin : self._at])
+
     def _file_part(self) -> None:
         """Parse the next statement of the file. Statements that the descriptor does not need are skipped."""
         word = self._next()
+        if word in _VISIBILITIES:
+            word = self._next()
         if word == "message":
             self._message(self.file.message_type.add())
         elif word == "enum":
@@ -242,7 +253,9 @@ class _Parser:
             self.file.package = self._next()
         elif word == "import":
             kind = self._next()
-            self.file.dependency.append((self._next() if kind in ("public", "weak") else kind)[1:-1])
+            self.file.dependency.append((self._next() if kind in ("public", "weak", "option") else kind)[1:-1])
+        elif word == "option":
+            self._option(self.file.options)
         elif word != ";":
             self._skip()
 
@@ -252,13 +265,17 @@ class _Parser:
         self._must("{")
         while not self._if("}"):
             word = self._next()
+            if word in _VISIBILITIES and self._tokens[self._at + 2] == "{":
+                word = self._next()
             if word == "message" and self._tokens[self._at + 1] == "{":
                 self._message(made.nested_type.add())
             elif word == "enum" and self._tokens[self._at + 1] == "{":
                 self._enum(made.enum_type.add())
             elif word == "oneof" and self._tokens[self._at + 1] == "{":
                 self._oneof(made)
-            elif word in ("option", "reserved", "extensions", "extend"):
+            elif word == "option":
+                self._option(made.options)
+            elif word in ("reserved", "extensions", "extend"):
                 self._skip()
             elif word != ";":
                 self._field(made, word)
@@ -317,6 +334,7 @@ class _Parser:
         begin = self._at
         self._skip_to("]")
         given = self._tokens[begin : self._at]
+        _set_features(field.options, given)
         for at, name in enumerate(given[:-2]):
             if name == "json_name" and given[at + 1] == "=":
                 field.json_name = given[at + 2][1:-1]
@@ -327,7 +345,9 @@ class _Parser:
         self._must("{")
         while not self._if("}"):
             word = self._next()
-            if word in ("option", "reserved") and self._tokens[self._at] != "=":
+            if word == "option" and self._tokens[self._at] != "=":
+                self._option(made.options)
+            elif word == "reserved" and self._tokens[self._at] != "=":
                 self._skip()
             elif word != ";":
                 self._must("=")
@@ -335,6 +355,19 @@ class _Parser:
                 made.value.add(name=word, number=sign * _integer(self._next()))
                 self._skip()
         made.options.allow_alias = len({value.number for value in made.value}) < len(made.value)
+
+
+_FEATURES: dict[str, Any] = {
+    f"features.{field.name}": field for field in descriptor_pb2.FeatureSet.DESCRIPTOR.fields if field.enum_type
+}
+
+
+def _set_features(options: Any, given: Sequence[str]) -> None:
+    """Set the features that are assigned in these tokens."""
+    for name, equals, value in zip(given, given[1:], given[2:], strict=False):
+        feature = _FEATURES.get(name) if equals == "=" else None
+        if feature is not None and value in feature.enum_type.values_by_name:
+            setattr(options.features, feature.name, feature.enum_type.values_by_name[value].number)
 
 
 def _set_type(field: descriptor_pb2.FieldDescriptorProto, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import struct
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, cast
@@ -255,7 +256,7 @@ class SchemaSerializer(Prepared, Generic[T]):
             return  # a concurrent call has already built the writer
         writer = self._format.writer(resolved)
         if not self._in_headers:
-            before = prefix_of(_known_id(registered, subject)) + writer.indexes
+            before = _framed(prefix_of, registered.id, "id", subject) + writer.indexes
             self._ready[topic, is_key] = _Ready(writer, before, None, subject, registered, until)
             return
         if registered.guid is None:
@@ -263,7 +264,8 @@ class SchemaSerializer(Prepared, Generic[T]):
                 f'the registry returned no GUID for the schema of {subject}, which ids_in="headers" needs'
             )
         name = KEY_HEADER if is_key else VALUE_HEADER
-        header = (name, header_of(registered.guid) + writer.indexes)
+        guid = _framed(header_of, registered.guid, 'GUID, which ids_in="headers" needs,', subject)
+        header = (name, guid + writer.indexes)
         self._ready[topic, is_key] = _Ready(writer, b"", header, subject, registered, until)
 
 

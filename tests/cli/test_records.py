@@ -60,6 +60,17 @@ def test_json_in_and_out(cli: CommandLine, cluster: ClusterThread) -> None:
     )
 
 
+def test_an_option_for_the_partition_ignores_the_partitions_of_the_lines(
+    cli: CommandLine, cluster: ClusterThread
+) -> None:
+    cluster.create_topic("wide", 3)
+    cluster.create_topic("narrow", 1)
+    cli.fine("produce", "wide", "--partition", "2", stdin="x\n")
+    lines = cli.fine("consume", "wide", *ALL, "--json").out
+    cli.fine("produce", "narrow", "--input-json", "--partition", "0", stdin=lines)
+    assert cli.fine("consume", "narrow", *ALL).lines == ["x"]
+
+
 def test_values_that_are_no_json_are_shown_as_text(cli: CommandLine, cluster: ClusterThread) -> None:
     cluster.create_topic("no-json", 1)
     cli.fine("produce", "no-json", stdin="[" * 100_000 + "\n{\n[1]\n")

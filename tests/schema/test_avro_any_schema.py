@@ -10,7 +10,6 @@ import json
 import math
 import struct
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import fastavro
@@ -67,8 +66,30 @@ class Made:
         self.values = values
 
 
+class Names:
+    """Source of the names of types, and the named types so far."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self.made: list[Made] = []
+
+    def __call__(self) -> str:
+        return f"N{next(self._numbers)}"
+
+
 @st.composite
-def schemas(draw: st.DrawFn, names: Callable[[], str], depth: int = 3) -> Made:
+def schemas(draw: st.DrawFn, names: Names, depth: int = 3) -> Made:
+    """Return a schema that contains a definition in each place of a named type; see `referring`."""
+    if names.made and draw(st.integers(0, 3)) == 0:
+        return draw(st.sampled_from(names.made))
+    made = draw(_new_schemas(names, depth))
+    if isinstance(made.schema, dict) and "name" in made.schema:
+        names.made.append(made)
+    return made
+
+
+@st.composite
+def _new_schemas(draw: st.DrawFn, names: Names, depth: int) -> Made:
     kinds = [*BY_TYPE, "decimal", "fixed decimal", "fixed", "enum"]
     if depth:
         kinds += ["array", "map", "record", "union"] * 3
@@ -109,6 +130,44 @@ def schemas(draw: st.DrawFn, names: Callable[[], str], depth: int = 3) -> Made:
     if not found:
         found = {"null": Made("null", st.none())}
     return Made([made.schema for made in found.values()], st.one_of(*(made.values for made in found.values())))
+
+
+def referring(schema: Any, defined: set[str] | None = None) -> Any:
+    """Return a copy in which only the first definition of each type remains, and the others are names."""
+    defined = set() if defined is None else defined
+    if isinstance(schema, list):
+        return [referring(each, defined) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "name" in schema:
+        if schema["name"] in defined:
+            return schema["name"]
+        defined.add(schema["name"])
+    made = {**schema}
+    for part in ("items", "values"):
+        if part in made:
+            made[part] = referring(made[part], defined)
+    if "fields" in made:
+        made["fields"] = [{**field, "type": referring(field["type"], defined)} for field in made["fields"]]
+    return made
+
+
+def named_types(schema: Any) -> list[Any]:
+    """Return the definitions in a schema, each once."""
+    found: dict[str, Any] = {}
+
+    def add(node: Any) -> None:
+        if isinstance(node, list):
+            for each in node:
+                add(each)
+        elif isinstance(node, dict):
+            if "name" in node:
+                found[node["name"]] = node
+            for inner in (node.get("items"), node.get("values"), *(field["type"] for field in node.get("fields", ()))):
+                add(inner)
+
+    add(schema)
+    return list(found.values())
 
 
 def _kind(schema: Any) -> str:
@@ -168,8 +227,7 @@ def same(schema: Any, value: Any, found: Any) -> bool:
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Any, Any]:
-    numbers = itertools.count()
-    made = draw(schemas(lambda: f"N{next(numbers)}"))
+    made = draw(schemas(Names()))
     value = draw(made.values)
     if draw(st.booleans()):
         value = spoilt(value, draw(ANYTHING), draw(st.lists(st.integers(0, 3), max_size=3)))
@@ -184,7 +242,7 @@ def written(schema: Any, value: Any, before: bytes = b"") -> bytes | None:
 
 
 def resolved(schema: Any) -> ResolvedSchema:
-    return ResolvedSchema(Schema(json.dumps(schema)))
+    return ResolvedSchema(Schema(json.dumps(referring(schema))))
 
 
 @given(cases())
@@ -196,7 +254,7 @@ def test_what_is_written_is_read_as_it_was_or_refused(case: tuple[Any, Any]) -> 
     ours = AvroReader(resolved(schema)).read(content, 0, None)
     assert same(schema, value, ours)
     source = io.BytesIO(content)
-    theirs = fastavro.schemaless_reader(source, fastavro.parse_schema(schema), None)
+    theirs = fastavro.schemaless_reader(source, fastavro.parse_schema(referring(schema)), None)
     assert repr(theirs) == repr(ours)  # NaN differs from itself
     assert not source.read()
     again = AvroReader(resolved(schema)).read(AvroWriter(resolved(schema)).write(ours, b""), 0, None)
@@ -220,10 +278,28 @@ def test_a_reader_with_more_fields_reads_the_others_as_before(case: tuple[Any, A
     assert repr(found) == repr(AvroReader(resolved(writer)).read(content, 0, None))
 
 
+@given(cases())
+def test_a_schema_may_define_its_types_in_other_places_than_the_writer(case: tuple[Any, Any]) -> None:
+    schema, value = case
+    inline = {"type": "record", "name": "Whole", "fields": [{"name": "v", "type": schema}]}
+    content = written(inline, {"v": value})
+    if content is None:
+        return
+    first = [
+        {"name": each["name"], "type": {"type": "array", "items": each}, "default": []} for each in named_types(schema)
+    ]
+    optional = schema if isinstance(schema, list) or schema == "null" else ["null", schema]
+    apart = {**inline, "fields": [*first, {"name": "v", "type": optional}]}
+    expected = AvroReader(resolved(inline)).read(content, 0, None)
+    found = AvroReader(resolved(inline), resolved(apart)).read(content, 0, None)
+    assert repr(found["v"]) == repr(expected["v"])
+    again = AvroWriter(resolved(apart)).write({"v": expected["v"]}, b"")
+    assert repr(AvroReader(resolved(apart), resolved(inline)).read(again, 0, None)) == repr(expected)
+
+
 @given(st.data())
 def test_values_of_a_schema_are_not_refused(data: st.DataObject) -> None:
-    numbers = itertools.count()
-    made = data.draw(schemas(lambda: f"N{next(numbers)}"))
+    made = data.draw(schemas(Names()))
     AvroWriter(resolved(made.schema)).write(data.draw(made.values), b"")
 
 
@@ -235,7 +311,7 @@ def test_confluent_kafka_reads_the_same(given_cases: list[tuple[Any, Any]]) -> N
         for number, (schema, value) in enumerate(given_cases):
             # They read top-level bytes differently, so a record wraps the value.
             schema = {"type": "record", "name": "Whole", "fields": [{"name": "v", "type": schema}]}
-            registered = client.register_schema(f"s{number}", confluent.schema(json.dumps(schema), "AVRO"))
+            registered = client.register_schema(f"s{number}", confluent.schema(json.dumps(referring(schema)), "AVRO"))
             content = written(schema, {"v": value}, prefix_of(registered))
             if content is not None and len(content) > 5:  # they reject shorter content
                 ours = AvroReader(resolved(schema)).read(content, 5, None)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from aiokafka_lead.errors import InvalidSchemaError
 from aiokafka_lead.schema import NamedRecord, Schema
 from aiokafka_lead.schema.avro import AvroReader, AvroWriter
 from aiokafka_lead.schema.types import ResolvedSchema
@@ -18,6 +19,7 @@ OLD: dict[str, Any] = {"type": "record", "name": "R", "fields": [{"name": "a", "
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+
 DATE = {"type": "int", "logicalType": "date"}
 TEXT_UUID = {"type": "string", "logicalType": "uuid"}
 INNER = {
@@ -143,3 +145,100 @@ def test_logical_types_are_the_readers(writer: Any, value: Any, reader: Any, exp
     both = [{"name": each["name"], "type": ["null", each], "default": None} for each in (other, plain)]
     wide = with_field(reader)
     assert read(with_field(writer), {"a": 1, "v": value}, {**wide, "fields": [*wide["fields"], *both]})["v"] == expected
+
+
+def a_record(name: str, /, **fields: Any) -> dict[str, Any]:
+    given = [{"name": field, "type": kind} for field, kind in fields.items()]
+    return {"type": "record", "name": name, "fields": given}
+
+
+CREATED, CANCELLED = a_record("shop.Created", id="int"), a_record("shop.Cancelled", id="int")
+COLOUR = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
+CODE = {"type": "fixed", "name": "Code", "size": 2}
+ALL = {"created": CREATED, "cancelled": CANCELLED, "colour": COLOUR, "code": CODE}
+"""Fields whose types may be used in other fields, by name."""
+
+
+def test_a_union_may_refer_to_any_type_beside_a_union_of_records() -> None:
+    kinds = {"v": [CREATED, CANCELLED], "c": COLOUR, "f": CODE, "c2": ["null", "Colour"], "f2": ["null", "Code"]}
+    schema = resolved(a_record("R", **kinds))
+    value = {"v": ("shop.Cancelled", {"id": 1}), "c": "RED", "f": b"ab", "c2": "BLUE", "f2": b"cd"}
+    content = AvroWriter(schema).write(value, b"")
+    found = AvroReader(schema).read(content, 0, None)
+    assert found == {**value, "v": {"id": 1}}
+    assert AvroWriter(schema).write(found, b"") == content
+
+
+@pytest.mark.parametrize(
+    ("inside", "by_name", "value"),
+    [
+        ([CREATED, CANCELLED], ["shop.Created", "shop.Cancelled"], NamedRecord("shop.Cancelled", {"id": 1})),
+        (
+            ["null", CREATED, CANCELLED],
+            ["null", "shop.Cancelled", "shop.Created"],
+            NamedRecord("shop.Created", {"id": 1}),
+        ),
+        (CREATED, ["null", "shop.Created"], {"id": 1}),
+        (["null", CREATED], "shop.Created", {"id": 1}),
+        ({"type": "array", "items": CREATED}, {"type": "array", "items": ["null", "shop.Created"]}, [{"id": 1}]),
+        ([CREATED, CANCELLED, COLOUR], ["shop.Created", "shop.Cancelled", "Colour"], "BLUE"),
+        (CODE, ["Code", "Colour", "null"], b"ab"),
+    ],
+)
+def test_types_may_be_defined_in_another_place_than_in_the_writers_schema(
+    inside: Any, by_name: Any, value: Any
+) -> None:
+    first = [{"name": name, "type": ["null", kind], "default": None} for name, kind in ALL.items()]
+    one, other = with_field(inside), with_field(by_name)
+    other["fields"] = [*first, *other["fields"]]
+    for writer, reader in ((one, other), (other, one)):
+        found = read(writer, {"a": 1, "v": value}, reader)["v"]
+        assert found == value
+        assert getattr(found, "record_name", "") == getattr(value, "record_name", "")
+
+
+def test_types_with_the_same_name_in_several_namespaces() -> None:
+    first, second = a_record("v1.Event", at="long"), a_record("v2.Event", at="long", name="string")
+    for value in (NamedRecord("v1.Event", {"at": 1}), NamedRecord("v2.Event", {"at": 1, "name": "x"})):
+        found = read(with_field([first, second]), {"a": 1, "v": value}, with_field(["null", first, second], doc="new"))
+        assert (found["v"], found["v"].record_name) == (value, value.record_name)
+    plain = a_record("R", x=first, y=a_record("v2.Event", at="long"))
+    for kinds in (("long", MILLIS), (MILLIS, "long")):
+        reader = a_record("R", x=a_record("v1.Event", at=kinds[0]), y=a_record("v2.Event", at=kinds[1]))
+        expected = [
+            1 if kind == "long" else datetime.datetime(1970, 1, 1, 0, 0, 0, 1000, datetime.UTC) for kind in kinds
+        ]
+        assert read(plain, {"x": {"at": 1}, "y": {"at": 1}}, reader) == {
+            "x": {"at": expected[0]},
+            "y": {"at": expected[1]},
+        }
+    # A record that has moved to another namespace is still the same.
+    moved = a_record("R", x=a_record("v3.Event", at=MILLIS), y=second)
+    assert read(a_record("R", x=first), {"x": {"at": 1}}, {**moved, "fields": moved["fields"][:1]}) == {
+        "x": {"at": datetime.datetime(1970, 1, 1, 0, 0, 0, 1000, datetime.UTC)}
+    }
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "array", "items": a_record("O", a=CREATED, b="shop.Created")}, [{"a": {"id": 1}, "b": {"id": 2}}]),
+        ({"type": "map", "values": a_record("Node", next=["null", "Node"])}, {"k": {"next": {"next": None}}}),
+        ([{"type": "array", "items": COLOUR}, "Colour"], ["RED"]),
+    ],
+)
+def test_an_array_or_map_at_the_top_may_use_a_type_several_times(schema: Any, value: Any) -> None:
+    assert read(schema, value, schema) == value
+    content = AvroWriter(resolved(schema)).write(value, b"")
+    assert (
+        AvroReader(resolved(["null", "int", schema] if isinstance(schema, dict) else schema)).read(
+            (b"\x04" if isinstance(schema, dict) else b"") + content, 0, None
+        )
+        == value
+    )
+
+
+@pytest.mark.parametrize("odd", [{"name": [5]}, {"name": None}, {"aliases": [5]}])
+def test_a_schema_with_odd_names_is_refused(odd: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSchemaError):
+        AvroReader(resolved(OLD), resolved({**with_field("int", default=1), **odd}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -307,6 +307,19 @@ async def compare_headers(schema_registry: EmbeddedSchemaRegistry, client: Any, 
     assert ours == WithHeaders(theirs, tuple(headers))
     assert await registry.deserializer().decode(theirs, headers=tuple(headers)) == order(1)
     assert confluent.avro_deserializer(client)(ours.content, confluent.context(name, list(ours.headers))) == order(1)
+
+
+@pytest.mark.parametrize("found", [{"id": -1}, {"id": 2**40}, {"id": None}, {"guid": "x"}])
+async def test_a_registry_whose_ids_do_not_fit_into_records(name: str, found: dict[str, Any]) -> None:
+    class Odd(EmbeddedSchemaRegistry):
+        def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
+            return 200, {"id": 1, "version": 1, "subject": name, **found}
+
+    with Odd() as server:
+        place: Any = "headers" if "guid" in found else "content"
+        serializer = SchemaRegistry(server.url).avro_serializer(ORDER, auto_register=True, ids_in=place)
+        with pytest.raises(SchemaRegistryError, match="for the schema of"):
+            await serializer.ready(name)
 
 
 async def test_a_registry_without_guids_says_so_where_ids_go_into_headers(name: str) -> None:

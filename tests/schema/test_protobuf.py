@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -148,6 +149,38 @@ def test_a_class_built_from_a_text_reads_as_the_generated_one(kind: Any) -> None
 def test_a_schema_that_cannot_be_used_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidSchemaError, match=why):
         described_here(text)
+
+
+IN_THE_FIELD = """edition = "2023"; message A { B b = 1 [features.message_encoding = DELIMITED]; int32 y = 2; }
+message B { int32 x = 1; }"""
+IN_THE_FILE = """edition = "2023"; option features.message_encoding = DELIMITED; message A { B b = 1; int32 y = 2; }
+message B { int32 x = 1; }"""
+AS_IN_PROTO2 = """edition = "2023"; message A { B b = 1 [features.message_encoding = DELIMITED]; int32 y = 2; }
+message B { enum K { option features.enum_type = CLOSED; N = 0; } int32 x = 1; K k = 3; }"""
+
+
+@pytest.mark.parametrize("text", [IN_THE_FIELD, IN_THE_FILE, AS_IN_PROTO2])
+def test_features_of_editions_determine_the_encoding(text: str) -> None:
+    kind = described_here(text).kind("A")
+    read = kind.FromString(b"\x0b\x08\x05\x18\x07\x0c\x10\x01")  # a group, which ends with a tag of its own
+    assert MessageToDict(read, preserving_proto_field_name=True)["b"]["x"] == 5
+    assert read.y == 1
+    if text is AS_IN_PROTO2:
+        assert not read.b.HasField("k")  # a closed enum
+
+
+def test_edition_2024_says_who_may_use_a_message() -> None:
+    text = """edition = "2024"; import option "options.proto"; export message Z { local message In { string q = 1; } }
+    local enum K { N = 0; } message A { int32 x = 1; K local = 2; }"""
+    assert message_names(text) == {(0,): "Z", (0, 0): "Z.In", (1,): "A"}
+    described_here(text).kind("Z.In")
+
+
+def test_a_descriptor_in_base64_may_end_with_a_line_break() -> None:
+    made = descriptor_pb2.FileDescriptorProto()
+    messages.ORDER.DESCRIPTOR.file.CopyToProto(made)
+    text = base64.b64encode(made.SerializeToString()).decode()
+    assert message_names(text + "\n") == message_names(text)
 
 
 # --- the latest schema of a subject ---

@@ -16,8 +16,9 @@ import pydantic.dataclasses
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from aiokafka_lead.errors import ConfigTypeError, SchemaContentError
+from aiokafka_lead.errors import ConfigTypeError, InvalidSchemaError, SchemaContentError
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
+from aiokafka_lead.schema.framing import prefix_of
 from aiokafka_lead.schema.making import making
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 
@@ -338,6 +339,105 @@ async def test_a_union_is_read_into_the_class_of_its_record(schema_registry: Emb
     assert await registry.deserializer(Log).decode(content) == events
 
 
+@dataclasses.dataclass
+class Refund:
+    id: str
+
+
+@dataclasses.dataclass
+class Payment:
+    id: str
+    cents: int
+
+
+@dataclasses.dataclass
+class Receipts:
+    one: Refund | Payment
+    many: list[Refund | Payment]
+    maybe: Refund | Payment | None
+
+
+class CreatedModel(BaseModel):
+    id: str
+
+
+class CancelledModel(BaseModel):
+    id: str
+
+
+class LogModel(BaseModel):
+    last: CreatedModel | CancelledModel
+    events: list[CreatedModel | CancelledModel | None] = Field(alias="theEvents")
+    by: dict[str, CreatedModel | CancelledModel]
+
+
+class LogsModel(BaseModel):
+    logs: list[LogModel]
+    inner: LogsModel | None = None
+
+
+@pydantic.dataclasses.dataclass
+class LogOfDataclass:
+    last: CreatedModel | CancelledModel
+
+
+async def test_a_union_in_a_model_is_read_into_the_class_of_its_record(schema_registry: EmbeddedSchemaRegistry) -> None:
+    """Pydantic alone would choose the first class that accepts the fields."""
+    registry = SchemaRegistry(schema_registry.url)
+    union = [{**each, "name": f"{each['name']}Model"} for each in EVENTS]
+    names = [each["name"] for each in union]
+    kinds = {
+        "last": union,
+        "theEvents": {"type": "array", "items": ["null", *names]},
+        "by": {"type": "map", "values": names},
+    }
+    log = {
+        "type": "record",
+        "name": "LogModel",
+        "fields": [{"name": name, "type": kind} for name, kind in kinds.items()],
+    }
+    inner = {"name": "inner", "type": ["null", "LogsModel"]}
+    logs = {
+        "type": "record",
+        "name": "LogsModel",
+        "fields": [{"name": "logs", "type": {"type": "array", "items": log}}, inner],
+    }
+    one, other = CreatedModel(id="1"), CancelledModel(id="2")
+    whole = LogModel(last=other, theEvents=[other, None, one], by={"a": other, "b": one})
+    value = LogsModel(logs=[whole], inner=LogsModel(logs=[whole]))
+    content = await registry.avro_serializer(logs, auto_register=True).encode(value, "logs")
+    assert await registry.deserializer(LogsModel).decode(content) == value
+    plain = {**log, "fields": [{"name": "last", "type": union[1]}]}
+    content = await registry.avro_serializer(plain, auto_register=True).encode({"last": {"id": "2"}}, "plain")
+    assert await registry.deserializer(LogOfDataclass).decode(content) == LogOfDataclass(last=other)
+
+
+async def test_a_record_is_read_into_the_class_of_its_name(schema_registry: EmbeddedSchemaRegistry) -> None:
+    """An earlier class, which would accept the record without some fields, is not chosen. No union is needed."""
+    registry = SchemaRegistry(schema_registry.url)
+    refund = {"type": "record", "name": "Refund", "fields": [{"name": "id", "type": "string"}]}
+    payment = {
+        **refund,
+        "name": "Payment",
+        "fields": [{"name": "id", "type": "string"}, {"name": "cents", "type": "int"}],
+    }
+    many = [
+        {"name": "many", "type": {"type": "array", "items": "Payment"}},
+        {"name": "maybe", "type": ["null", "Payment"]},
+    ]
+    receipts = {"type": "record", "name": "Receipts", "fields": [{"name": "one", "type": payment}, *many]}
+    later = {**receipts, "fields": [{"name": "one", "type": [refund, payment]}, *many]}
+    value = Payment("1", 5)
+    content = await registry.avro_serializer(payment, auto_register=True).encode(value, "payments")
+    several: tuple[Any, ...] = ([Refund, Payment], Refund | Payment)
+    for into in several:
+        assert await registry.deserializer(into).decode(content) == value
+    whole = Receipts(value, [value], value)
+    content = await registry.avro_serializer(receipts, auto_register=True).encode(whole, "receipts")
+    assert await registry.deserializer(Receipts).decode(content) == whole
+    assert await registry.deserializer(Receipts, schema=later).decode(content) == whole
+
+
 @pytest.mark.parametrize("into", [5, [], [5], "Order"])
 def test_what_nothing_can_be_made_into(into: Any) -> None:
     with pytest.raises(ConfigTypeError, match="into"):
@@ -440,6 +540,21 @@ async def test_json_references_are_found_by_their_names(
 
 
 # --- Protobuf ---
+
+
+@pytest.mark.parametrize(
+    "part", ["5", "[]", '{"type": "nope"}', '{"properties": 5}', '{"$schema": 5}', '{"pattern": 5}']
+)
+async def test_a_json_reference_that_is_no_schema(schema_registry: EmbeddedSchemaRegistry, part: str) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    await registry.register("part", Schema(part, "JSON"))
+    whole = Schema('{"$ref": "part.json"}', "JSON", (SchemaReference("part.json", "part", 1),))
+    registered = await registry.register("whole", whole)
+    assert registered.id is not None
+    with pytest.raises(InvalidSchemaError):
+        await registry.deserializer().decode(prefix_of(registered.id) + b"{}")
+    with pytest.raises(InvalidSchemaError):
+        await registry.json_serializer(whole, subject=lambda *_: "whole").encode({}, "orders")
 
 
 async def test_another_messages_bytes_are_refused(schema_registry: EmbeddedSchemaRegistry) -> None:

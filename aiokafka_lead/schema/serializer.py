@@ -259,17 +259,16 @@ class SchemaSerializer(Prepared, Generic[T]):
             before = _framed(prefix_of, registered.id, "id", subject) + writer.indexes
             self._ready[topic, is_key] = _Ready(writer, before, None, subject, registered, until)
             return
-        if registered.guid is None:
-            raise errors.SchemaRegistryError(
-                f'the registry returned no GUID for the schema of {subject}, which ids_in="headers" needs'
-            )
         name = KEY_HEADER if is_key else VALUE_HEADER
         guid = _framed(header_of, registered.guid, 'GUID, which ids_in="headers" needs,', subject)
         header = (name, guid + writer.indexes)
         self._ready[topic, is_key] = _Ready(writer, b"", header, subject, registered, until)
 
 
-def _known_id(registered: RegisteredSchema, subject: str) -> int:
-    if registered.id is None:
-        raise errors.SchemaRegistryError(f"the registry returned no id for the schema of {subject}")
-    return registered.id
+def _framed(framing: Callable[[Any], bytes], name: int | str | None, what: str, subject: str) -> bytes:
+    """Return the bytes for an id or GUID. Raises `SchemaRegistryError` if there is none, or it is invalid."""
+    try:
+        return framing(name)
+    except (struct.error, AttributeError, TypeError, ValueError):
+        found = "no" if name is None else "an invalid"
+        raise errors.SchemaRegistryError(f"the registry returned {found} {what} for the schema of {subject}") from None

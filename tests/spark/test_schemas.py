@@ -180,7 +180,8 @@ def test_wrong_options_are_named(
     cluster: ClusterThread, given: dict[str, str], changes: dict[str, str], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said) as raised:
-        source(cluster, **{"subscribe": "orders", **given, **changes}).schema()
+        topics = {} if "subscribePattern" in changes else {"subscribe": "orders"}
+        source(cluster, **topics, **given | changes).schema()
     assert SECRET not in str(raised.value)
 
 
@@ -485,6 +486,11 @@ def test_a_topic_of_dead_letters_that_is_gone(
         ({"onBadRecord": "deadletter"}, "must be given together"),
         ({"deadLetterTopic": "t"}, "must be given together"),
         ({"onBadRecord": "null", "valueSchema": ""}, "needs 'valueSchema' or 'keySchema'"),
+        ({"onBadRecord": "deadletter", "deadLetterTopic": "orders"}, "a topic that the query does not read, not 'ord"),
+        (
+            {"onBadRecord": "deadletter", "deadLetterTopic": "orders.dead", "subscribePattern": "orders"},
+            "a topic that the query does not read, not 'orders.dead'",
+        ),
         ({"mode": "PERMISSIVE"}, "option 'mode' is not supported; use 'onBadRecord'"),
     ],
 )
@@ -492,7 +498,8 @@ def test_what_becomes_of_bad_records_is_said_clearly(
     cluster: ClusterThread, given: dict[str, str], changes: dict[str, str], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
-        source(cluster, **{"subscribe": "orders", **given, **changes}).schema()
+        topics = {} if "subscribePattern" in changes else {"subscribe": "orders"}
+        source(cluster, **topics, **given | changes).schema()
 
 
 def test_through_spark(

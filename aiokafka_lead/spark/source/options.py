@@ -109,6 +109,15 @@ class Selection:
             return {name for name in names if pattern.search(name)}
         return {*self.topics, *(tp.topic for tp in self.partitions)}.intersection(names)
 
+    def lacking_in(self, found: Iterable[TopicPartition]) -> str:
+        """Return the partitions, or topics without any partition, that the options name but ``found`` lacks, as text.
+
+        Spark's connector also accepts such options.
+        """
+        found = set(found)
+        topics = set(self.topics) - {tp.topic for tp in found}
+        return ", ".join((*sorted(topics), *map(str, sorted(set(self.partitions) - found))))
+
 
 T = TypeVar("T")
 _NUMBERS = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")

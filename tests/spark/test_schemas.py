@@ -180,8 +180,7 @@ def test_wrong_options_are_named(
     cluster: ClusterThread, given: dict[str, str], changes: dict[str, str], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said) as raised:
-        topics = {} if "subscribePattern" in changes else {"subscribe": "orders"}
-        source(cluster, **topics, **given | changes).schema()
+        source(cluster, **{"subscribe": "orders", **given, **changes}).schema()
     assert SECRET not in str(raised.value)
 
 
@@ -497,8 +496,8 @@ def test_a_topic_of_dead_letters_that_is_gone(
 def test_what_becomes_of_bad_records_is_said_clearly(
     cluster: ClusterThread, given: dict[str, str], changes: dict[str, str], said: str
 ) -> None:
+    topics = {} if "subscribePattern" in changes else {"subscribe": "orders"}
     with pytest.raises(ValueError, match=said):
-        topics = {} if "subscribePattern" in changes else {"subscribe": "orders"}
         source(cluster, **topics, **given | changes).schema()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import pickle
 import re
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from aiokafka_lead import Producer
 from aiokafka_lead.errors import UnknownTopicOrPartitionError
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
 from aiokafka_lead.spark.schemas import typed_columns
@@ -464,6 +466,38 @@ def test_bad_records_are_dead_letters(
     headers = dict(letters[0].headers)
     assert (headers["n"], headers["dead_letter.topic"], headers["dead_letter.offset"]) == (b"1", topic.encode(), b"3")
     assert headers["dead_letter.timestamp_ms"] == b"%d" % after_9999_ms
+
+
+def test_large_bad_records_are_dead_letters(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    """A producer's default limit does not apply. The text of the error is left out if the topic's limit requires it."""
+    topic, roomy = new_topic(1, {"max.message.bytes": str(8 << 20)}), new_topic(1)
+    register(registry, f"{topic}-value", ORDER)
+    contents = [bytes(3 << 20), os.urandom(100_000)]
+
+    async def write() -> None:
+        async with Producer(cluster.bootstrap_servers, max_request_size=8 << 20) as producer:
+            for content in contents:
+                await (await producer.send(topic, content))
+
+    asyncio.run(write())
+    options = {"subscribe": topic, "onBadRecord": "deadletter", **given}
+    assert read(cluster, deadLetterTopic=roomy, **options) == []
+    letters = cluster.records(roomy)
+    assert [letter.value for letter in letters] == contents
+    headers = dict(letters[1].headers)
+    assert headers["dead_letter.exception"] == b"aiokafka_lead.spark.source.bad_records.BadRecordError"
+    message = headers["dead_letter.message"] or b""
+    size = len(contents[1]) + sum(len(name) + len(content or b"") + 3 for name, content in letters[1].headers)
+    narrow = new_topic(1, {"max.message.bytes": str(size + 80 - len(message) // 2)})
+    options |= {"fromOffset": "1", "kafka.compression.type": "none"}
+    assert read(cluster, deadLetterTopic=narrow, **options) == []
+    (letter,) = cluster.records(narrow)
+    assert letter.value == contents[1]
+    assert dict(letter.headers) == {**headers, "dead_letter.message": b""}
+    with pytest.raises(RuntimeError, match="1 bad records could not be written to deadLetterTopic"):
+        read(cluster, deadLetterTopic=new_topic(1, {"max.message.bytes": "99999"}), **options)
 
 
 def test_a_topic_of_dead_letters_that_is_gone(

@@ -157,6 +157,8 @@ def test_rows_are_written_by_the_latest_schema(
     wrong = pa.record_batch({"value": pa.array([{"id": 1}], pa.struct([("id", pa.int64())]))})
     with pytest.raises(WriteError, match=r"row 0: the value does not match its schema: .*Order"):
         write(cluster, wrong, topic=topic, **given)
+    with pytest.raises(WriteError, match=rf"row 0: not written to {topic}, because the schema of the value cannot be"):
+        write(cluster, wrong, topic=topic, **{**given, "schema.registry.user": "other"})
     rows = [*typed_rows(), {**typed_rows()[0], "tags": [("a", 1), ("a", 2)]}]
     with pytest.raises(WriteError, match=r"row 2: a typed column cannot be converted: .*duplicate"):
         write(cluster, pa.record_batch({"value": pa.array(rows, kinds)}), topic=topic, **given)

@@ -159,6 +159,9 @@ def test_rows_are_written_by_the_latest_schema(
         write(cluster, wrong, topic=topic, **given)
     with pytest.raises(WriteError, match=rf"row 0: not written to {topic}, because the schema of the value cannot be"):
         write(cluster, wrong, topic=topic, **{**given, "schema.registry.user": "other"})
+    by_struct = pa.array([[({"a": 1}, 1)]], pa.map_(pa.struct([("a", pa.int32())]), pa.int32()))
+    with pytest.raises(WriteError, match="row 0: a typed column cannot be converted: unhashable"):
+        write(cluster, pa.record_batch({"value": by_struct}), topic=topic, **given)
     rows = [*typed_rows(), {**typed_rows()[0], "tags": [("a", 1), ("a", 2)]}]
     with pytest.raises(WriteError, match=r"row 2: a typed column cannot be converted: .*duplicate"):
         write(cluster, pa.record_batch({"value": pa.array(rows, kinds)}), topic=topic, **given)

@@ -217,8 +217,8 @@ def _objects(column: pa.Array, indices: Sequence[int]) -> list[Any]:
         raise
 
 
-_NOT_WRITTEN = (OverflowError, ValueError)
-"""Errors of a time beyond the year 9999, and of a duplicate key in a map."""
+_NOT_WRITTEN = (OverflowError, ValueError, TypeError)
+"""Errors of a time beyond the year 9999, of a duplicate key in a map, and of a key that is a struct or an array."""
 
 
 def _with_dicts(kind: pa.DataType) -> Callable[[Any], Any]:

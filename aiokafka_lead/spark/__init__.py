@@ -90,16 +90,16 @@ def _items(found: Any) -> list[Any]:
     return [found.apply(at) for at in range(found.size())]
 
 
-def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:
+def lag(progress: StreamingQueryProgress | None) -> dict[TopicPartition, int]:
     """Return the lag of a streaming query after a micro-batch: the number of unread offsets in each partition.
 
     ``progress`` is the query's ``lastProgress``, or ``event.progress`` in a `StreamingQueryListener`. If several
     sources of the query read a partition, the result contains the largest lag. A partition created after the
     micro-batch counts from offset 0. The result ignores sources that have not read anything yet, and sources other than
-    Kafka topics.
+    Kafka topics. It is empty if ``progress`` is None, as before a query's first micro-batch.
     """
     found: dict[TopicPartition, int] = {}
-    for source in progress.sources:
+    for source in () if progress is None else progress.sources:
         reached = source.endOffset or source.startOffset
         if not reached:
             continue  # it has not read anything yet, and the progress does not contain its start

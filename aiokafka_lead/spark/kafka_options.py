@@ -133,7 +133,7 @@ _OPTION_NAMES = """
 KEYS = (f"{PREFIX}ssl.keystore.key", f"{PREFIX}ssl.keydata")
 """Secrets that Spark shows by default: their names contain neither "password", "secret", "token" nor "url"."""
 _mentioned: set[str] = set()
-"""Ignored options that this process has already logged."""
+"""Options and columns that this process has already logged."""
 
 
 def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
@@ -168,6 +168,13 @@ def mention_key(options: Mapping[str, str]) -> None:
             "('${env:NAME}' with kafka.config.providers), or from a file with kafka.ssl.keystore.location",
             name,
         )
+
+
+def mention_column(given: str, name: str) -> None:
+    """Log a warning, once per process, for a column that the sink ignores because of upper-case letters."""
+    if given not in _mentioned:
+        _mentioned.add(given)
+        _log.warning("column '%s' is ignored, because only a column named '%s' is written", given, name)
 
 
 def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:

@@ -175,6 +175,27 @@ def test_nothing_to_read_is_no_rows(cluster: ClusterThread, new_topic: NewTopic)
     assert read(cluster, subscribePattern="no such topic.*") == []
 
 
+@pytest.mark.parametrize(
+    ("options", "lacking"),
+    [
+        ({"assign": '{"TOPIC":[0,9]}'}, "TOPIC-9"),
+        ({"subscribe": "TOPIC", "partitions": "2"}, "TOPIC"),
+        ({"subscribe": "TOPIC"}, ""),
+    ],
+)
+def test_what_the_options_name_in_vain_is_mentioned(
+    cluster: ClusterThread,
+    new_topic: NewTopic,
+    caplog: pytest.LogCaptureFixture,
+    options: dict[str, str],
+    lacking: str,
+) -> None:
+    topic = new_topic(2)
+    read(cluster, **{name: text.replace("TOPIC", topic) for name, text in options.items()})
+    texts = [text.partition(":")[0] for text in caplog.messages if "nothing is read" in text]
+    assert texts == ([f"nothing is read from {lacking.replace('TOPIC', topic)}"] if lacking else [])
+
+
 def test_patterns_match_anywhere_in_a_name(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     fill(cluster, topic, [b"v"])

@@ -103,6 +103,11 @@ def test_lag_leaves_out_sources_of_other_kinds(end: str | None) -> None:
     assert lag(progress) == {T0: 2, T1: 2}
 
 
+def test_lag_before_the_first_micro_batch() -> None:
+    """The query's ``lastProgress`` is then None."""
+    assert lag(None) == {}
+
+
 @pytest.mark.parametrize(("start", "expected"), [('{"t": {"0": 5}}', {T0: 2}), (None, {})])
 def test_lag_before_the_end_of_a_micro_batch_is_known(start: str | None, expected: dict[TopicPartition, int]) -> None:
     began = SimpleNamespace(startOffset=start, endOffset=None, latestOffset='{"t": {"0": 7}}')

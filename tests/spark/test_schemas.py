@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import pickle
 import re
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from aiokafka_lead import Producer
 from aiokafka_lead.errors import UnknownTopicOrPartitionError
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
 from aiokafka_lead.spark.schemas import typed_columns
@@ -155,6 +157,11 @@ def test_rows_are_written_by_the_latest_schema(
     wrong = pa.record_batch({"value": pa.array([{"id": 1}], pa.struct([("id", pa.int64())]))})
     with pytest.raises(WriteError, match=r"row 0: the value does not match its schema: .*Order"):
         write(cluster, wrong, topic=topic, **given)
+    with pytest.raises(WriteError, match=rf"row 0: not written to {topic}, because the schema of the value cannot be"):
+        write(cluster, wrong, topic=topic, **{**given, "schema.registry.user": "other"})
+    by_struct = pa.array([[({"a": 1}, 1)]], pa.map_(pa.struct([("a", pa.int32())]), pa.int32()))
+    with pytest.raises(WriteError, match="row 0: a typed column cannot be converted: unhashable"):
+        write(cluster, pa.record_batch({"value": by_struct}), topic=topic, **given)
     rows = [*typed_rows(), {**typed_rows()[0], "tags": [("a", 1), ("a", 2)]}]
     with pytest.raises(WriteError, match=r"row 2: a typed column cannot be converted: .*duplicate"):
         write(cluster, pa.record_batch({"value": pa.array(rows, kinds)}), topic=topic, **given)
@@ -466,6 +473,38 @@ def test_bad_records_are_dead_letters(
     assert headers["dead_letter.timestamp_ms"] == b"%d" % after_9999_ms
 
 
+def test_large_bad_records_are_dead_letters(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    """A producer's default limit does not apply. The text of the error is left out if the topic's limit requires it."""
+    topic, roomy = new_topic(1, {"max.message.bytes": str(8 << 20)}), new_topic(1)
+    register(registry, f"{topic}-value", ORDER)
+    contents = [bytes(3 << 20), os.urandom(100_000)]
+
+    async def write() -> None:
+        async with Producer(cluster.bootstrap_servers, max_request_size=8 << 20) as producer:
+            for content in contents:
+                await (await producer.send(topic, content))
+
+    asyncio.run(write())
+    options = {"subscribe": topic, "onBadRecord": "deadletter", **given}
+    assert read(cluster, deadLetterTopic=roomy, **options) == []
+    letters = cluster.records(roomy)
+    assert [letter.value for letter in letters] == contents
+    headers = dict(letters[1].headers)
+    assert headers["dead_letter.exception"] == b"aiokafka_lead.spark.source.bad_records.BadRecordError"
+    message = headers["dead_letter.message"] or b""
+    size = len(contents[1]) + sum(len(name) + len(content or b"") + 3 for name, content in letters[1].headers)
+    narrow = new_topic(1, {"max.message.bytes": str(size + 80 - len(message) // 2)})
+    options |= {"fromOffset": "1", "kafka.compression.type": "none"}
+    assert read(cluster, deadLetterTopic=narrow, **options) == []
+    (letter,) = cluster.records(narrow)
+    assert letter.value == contents[1]
+    assert dict(letter.headers) == {**headers, "dead_letter.message": b""}
+    with pytest.raises(RuntimeError, match="1 bad records could not be written to deadLetterTopic"):
+        read(cluster, deadLetterTopic=new_topic(1, {"max.message.bytes": "99999"}), **options)
+
+
 def test_a_topic_of_dead_letters_that_is_gone(
     cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
 ) -> None:
@@ -485,14 +524,20 @@ def test_a_topic_of_dead_letters_that_is_gone(
         ({"onBadRecord": "deadletter"}, "must be given together"),
         ({"deadLetterTopic": "t"}, "must be given together"),
         ({"onBadRecord": "null", "valueSchema": ""}, "needs 'valueSchema' or 'keySchema'"),
+        ({"onBadRecord": "deadletter", "deadLetterTopic": "orders"}, "a topic that the query does not read, not 'ord"),
+        (
+            {"onBadRecord": "deadletter", "deadLetterTopic": "orders.dead", "subscribePattern": "orders"},
+            "a topic that the query does not read, not 'orders.dead'",
+        ),
         ({"mode": "PERMISSIVE"}, "option 'mode' is not supported; use 'onBadRecord'"),
     ],
 )
 def test_what_becomes_of_bad_records_is_said_clearly(
     cluster: ClusterThread, given: dict[str, str], changes: dict[str, str], said: str
 ) -> None:
+    topics = {} if "subscribePattern" in changes else {"subscribe": "orders"}
     with pytest.raises(ValueError, match=said):
-        source(cluster, **{"subscribe": "orders", **given, **changes}).schema()
+        source(cluster, **topics, **given | changes).schema()
 
 
 def test_through_spark(

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from aiokafka_lead.spark import kafka_options
 from aiokafka_lead.spark.sink.task import WriteError
 from aiokafka_lead.testing.thread import ClusterThread
 
@@ -153,6 +154,16 @@ def test_refused_columns(cluster: ClusterThread, schema: StructType, message: st
         source(cluster).writer(schema, overwrite=False)
     with pytest.raises(ValueError, match=message):
         source(cluster).streamWriter(schema, overwrite=False)
+
+
+def test_columns_with_upper_case_letters_are_mentioned(
+    cluster: ClusterThread, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's ``select("Key", "value")`` names the column so, and the rows are written without a key."""
+    monkeypatch.setattr(kafka_options, "_mentioned", set())
+    for _ in range(2):
+        source(cluster, topic="t").writer(_schema(Key=BinaryType(), value=BinaryType()), overwrite=False)
+    assert caplog.messages == ["column 'Key' is ignored, because only a column named 'key' is written"]
 
 
 def test_other_columns_are_ignored(cluster: ClusterThread, new_topic: NewTopic) -> None:

@@ -388,6 +388,21 @@ def test_a_log_that_was_cut(cluster: ClusterThread, new_topic: NewTopic) -> None
         query.plan()
 
 
+def test_a_log_that_was_cut_does_not_lift_the_cap(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    fill(cluster, topic, numbered(5))
+    fill(cluster, topic, numbered(5, 5))
+    fill(cluster, topic, numbered(7), partition=1)
+    cluster.truncate(topic, 0, 5)
+    options = {"failOnDataLoss": "false", "dataLossTimeoutMs": "0", "maxOffsetsPerTrigger": "2"}
+    reader = stream_reader(cluster, subscribe=topic, **options)
+    query = Query(reader, planned=[json.dumps({topic: {"0": 10, "1": 0}})], done=1)
+    sizes = []
+    while query.plan():
+        sizes.append(len(query.run()))
+    assert sizes == [2, 2, 2, 1]
+
+
 def test_checkpoints_of_sparks_connector(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     fill(cluster, topic, numbered(10))

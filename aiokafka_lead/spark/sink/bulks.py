@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
 from ...types import Header
+from ..kafka_options import mention_column
 from ..schemas import Typed
 
 _HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -63,6 +64,9 @@ def _find(schema: StructType, name: str, *, any_type: bool) -> int | None:
                 types = " or ".join(allowed.simpleString() for allowed in _TYPES[name])
                 raise ValueError(f"column '{name}' must be {types}, not {field.dataType.simpleString()}")
             return number
+    for field in schema.fields:
+        if field.name.lower() == name:  # Spark finds columns in any case, but neither this sink nor Spark's connector
+            mention_column(field.name, name)
     return None
 
 
@@ -213,8 +217,8 @@ def _objects(column: pa.Array, indices: Sequence[int]) -> list[Any]:
         raise
 
 
-_NOT_WRITTEN = (OverflowError, ValueError)
-"""Errors of a time beyond the year 9999, and of a duplicate key in a map."""
+_NOT_WRITTEN = (OverflowError, ValueError, TypeError)
+"""Errors of a time beyond the year 9999, of a duplicate key in a map, and of a key that is a struct or an array."""
 
 
 def _with_dicts(kind: pa.DataType) -> Callable[[Any], Any]:

@@ -35,7 +35,10 @@ class Encoder:
             self._serializers[column] = registry.avro_serializer(schema, subject=subject)
 
     async def encoded(self, bulk: Bulk) -> Bulk:
-        """Return the records with encoded keys and values. Raises `RowError` if one does not match its schema."""
+        """Return the records with encoded keys and values.
+
+        Raises `RowError` if the schema cannot be found, or if a record does not match it.
+        """
         made: dict[str, Any] = {}
         for column, serializer in self._serializers.items():
             contents = bulk.keys if column == "key" else bulk.values
@@ -46,6 +49,10 @@ class Encoder:
             encoded: list[Any] = []
             try:
                 await serializer.ready(bulk.topic, is_key=is_key)
+            except KafkaError as error:
+                why = f"not written to {bulk.topic}, because the schema of the {column} cannot be found: {error}"
+                raise RowError(bulk.indices[0], why) from None
+            try:
                 for content in contents:
                     encoded.append(None if content is None else serializer(content, context))
             except KafkaError as error:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._options.arguments import topic_name
-from ...errors import KafkaError
+from ...errors import KafkaError, MessageTooLargeError
 from ...types import TopicPartition
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 CORRUPT = "_corrupt"
 """Column with the error, key bytes and value bytes of a bad record. It is null for other records."""
 
-DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
-"""Bad records. Each has its partition, and a row with ``offset``, ``timestamp`` in ms, ``headers`` and `CORRUPT`."""
+DeadLetter = tuple[TopicPartition, dict[str, Any]]
+"""Partition of a bad record, and a row with its ``offset``, ``timestamp`` in ms, ``headers`` and `CORRUPT`."""
+
+DeadLetters = list[DeadLetter]
 
 
 class OnBadRecord(Enum):
@@ -86,18 +88,34 @@ def corrupt_column(batch: RecordBatch[Any, Any], bad: Mapping[int, str]) -> pa.A
 
 
 async def send_dead_letters(producer: Producer, topic: str, letters: DeadLetters) -> None:
-    """Write bad records with the additional headers `DEAD_LETTER_HEADERS`, and wait until they are acknowledged."""
+    """Write bad records with the additional headers `DEAD_LETTER_HEADERS`, and wait until they are acknowledged.
+
+    A dead letter that would be too large for its topic is written without the message.
+    """
+    too_large = await _send(producer, topic, letters)
+    for error, _ in await _send(producer, topic, [letter for _, letter in too_large], brief=True):
+        raise error
+
+
+async def _send(
+    producer: Producer, topic: str, letters: DeadLetters, *, brief: bool = False
+) -> list[tuple[MessageTooLargeError, DeadLetter]]:
+    """Write dead letters. Return those that are too large, with their errors, and raise any other error."""
     from ... import DEAD_LETTER_HEADERS
+    from ..._core.run.failures import MESSAGE_CHARACTERS
 
     values, keys, headers = [], [], []
+    kind = f"{BadRecordError.__module__}.{BadRecordError.__qualname__}"
     for tp, row in letters:
         place = (tp.topic, tp.partition, row["offset"], -1 if row["timestamp"] is None else row["timestamp"])
-        cause = (*place, "", 1, BadRecordError.__name__, row[CORRUPT]["error"], "")  # without a group or stack frames
-        texts = (str(part).encode(errors="replace") for part in cause)
+        message = "" if brief else row[CORRUPT]["error"][:MESSAGE_CHARACTERS]
+        texts = (str(part).encode(errors="replace") for part in (*place, "", 1, kind, message, ""))  # no group, frames
         own = [(header["key"], header["value"]) for header in row["headers"] or ()]
         headers.append([*own, *zip(DEAD_LETTER_HEADERS, texts, strict=True)])
         keys.append(row[CORRUPT]["key"])
         values.append(row[CORRUPT]["value"])
-    for outcome in await (await producer.send_many(topic, values, keys=keys, headers=headers)):
-        if isinstance(outcome, KafkaError):
+    outcomes = await (await producer.send_many(topic, values, keys=keys, headers=headers)) if letters else []
+    for outcome in outcomes:
+        if isinstance(outcome, KafkaError) and not isinstance(outcome, MessageTooLargeError):
             raise outcome
+    return [(e, letter) for e, letter in zip(outcomes, letters, strict=True) if isinstance(e, MessageTooLargeError)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from ..._options.checks import INT32_MAX
 from ...config import AdminConfig, ConsumerConfig, ProducerConfig
 from ..client_loop import ClientLoop
 from ..kafka_options import bootstrap_servers, client_options, configuration, kafka_settings
@@ -47,10 +48,16 @@ def task_consumer(loop: ClientLoop, options: Mapping[str, str], within_ms: float
 
 
 def task_producer(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[Producer]:
-    """Provide a producer for dead letters. Its start is retried for up to ``kafka.delivery.timeout.ms``."""
+    """Provide a producer for dead letters. Its start is retried for up to ``kafka.delivery.timeout.ms``.
+
+    Dead letters may exceed the limits for new records, because brokers have already accepted them. They are compressed
+    unless an option says otherwise, because uncompressed they might be too large for the topic.
+    """
     from ...producer import Producer
 
-    servers, given = bootstrap_servers(options), client_options(options, ProducerConfig)
+    servers = bootstrap_servers(options)
+    unlimited = {"max_request_size": INT32_MAX, "buffer_memory": INT32_MAX}
+    given = {"compression_type": "gzip", **client_options(options, ProducerConfig), **unlimited}
     within_ms = configuration(options, ProducerConfig, given).delivery_timeout_ms
     return loop.borrow(lambda: Producer(servers, **given), _key("dead letters", options), within_ms)
 

@@ -151,8 +151,14 @@ class ClusterView:
         for name, error in self.refusals.items():
             if not isinstance(error, MISSING) or not (name in expected or selection.pattern):
                 raise error
-            self._mention(name, error)
-        return _selected(selection, [found for found in described.values() if isinstance(found, TopicDescription)])
+            self._mention(f"topic {name} is not available, so its offsets do not advance: {error}")
+        found, ids = _selected(selection, [it for it in described.values() if isinstance(it, TopicDescription)])
+        if known is None and (lacking := selection.lacking_in(found)):
+            self._mention(
+                f"nothing is read from {lacking}: no such partition, a topic internal to Kafka, or excluded by the "
+                "option 'partitions'"
+            )
+        return found, ids
 
     async def _resolve(
         self, bound: Bound, partitions: set[TopicPartition], starting: bool
@@ -190,11 +196,11 @@ class ClusterView:
                     raise entry
         return found
 
-    def _mention(self, topic: str, error: KafkaError) -> None:
+    def _mention(self, text: str) -> None:
         """Log a warning at most once in `MENTION_EVERY_S` seconds, because a waiting query looks idle."""
         if (now := time.monotonic()) >= self._mentioned_at + MENTION_EVERY_S:
             self._mentioned_at = now
-            _log.warning("topic %s is not available, so its offsets do not advance: %s", topic, error)
+            _log.warning("%s", text)
 
     async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Retry a failed request as Spark's connector does, because a topic may be about to be created or deleted."""

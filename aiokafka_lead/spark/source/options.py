@@ -109,6 +109,15 @@ class Selection:
             return {name for name in names if pattern.search(name)}
         return {*self.topics, *(tp.topic for tp in self.partitions)}.intersection(names)
 
+    def lacking_in(self, found: Iterable[TopicPartition]) -> str:
+        """Return the partitions, or topics without any partition, that the options name but ``found`` lacks, as text.
+
+        Spark's connector also accepts such options.
+        """
+        found = set(found)
+        topics = set(self.topics) - {tp.topic for tp in found}
+        return ", ".join((*sorted(topics), *map(str, sorted(set(self.partitions) - found))))
+
 
 T = TypeVar("T")
 _NUMBERS = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
@@ -316,6 +325,12 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
     if group_id is not None:
         group_id = short_text("option 'commitGroupId'", group_id)
     no_match = _no_match(options)
+    bad = bad_records(options)
+    if bad.topic is not None and selection.of_topics([bad.topic]):
+        raise ValueError(
+            f"option 'deadLetterTopic' must be a topic that the query does not read, not '{bad.topic}'; otherwise the "
+            "query would read its dead letters, and write them again without end"
+        )
     return SourceOptions(
         selection=selection,
         starting=_bound(options, "starting", default_start, no_match),
@@ -327,7 +342,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
         commit_group_id=group_id,
         read_timeout_ms=integer(options, "kafkaConsumer.pollTimeoutMs", 1) or 120_000,
         data_loss_timeout_ms=_or(integer(options, "dataLossTimeoutMs", 0), 30_000),
-        bad_records=bad_records(options),
+        bad_records=bad,
         offset_attempts=integer(options, "fetchOffset.numRetries", 1) or 3,
         offset_retry_interval_ms=max(0, _or(integer(options, "fetchOffset.retryIntervalMs"), 1000)),
         from_offset=integer(options, "fromOffset", 0) or 0,

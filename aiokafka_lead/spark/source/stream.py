@@ -358,7 +358,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _limited(self, start: Progress, ends: Progress, limit: ReadLimit) -> Progress:
         parsed = self.parsed
         starts = start.known_to(ends) | self._ask().earliest(start.unknown_in(ends))
-        available = sum(end - starts[tp] for tp, end in ends.offsets.items() if tp in starts)
+        # A truncated partition, which ends before its start, does not make up for the offsets of others.
+        available = sum(max(0, end - starts[tp]) for tp, end in ends.offsets.items() if tp in starts)
         now = time.monotonic()
         since_last_ms = None if self._triggered_at is None else (now - self._triggered_at) * 1000
         # With Trigger.AvailableNow, the end is fixed, so waiting for more offsets would never end.

@@ -85,7 +85,7 @@ def in_order(reference: re.Match[str]) -> str:
     client = resolve_name(reference[1])
     if not issubclass(client, Facade):
         return reference[0]
-    names = {name: None for kind in client.__mro__ for name in vars(kind) if name[0] != "_"}
+    names = {name: None for kind in client.__mro__ for name in vars(kind) if name[0] != "_" and hasattr(client, name)}
     members = f"[{', '.join(['__init__', *names])}]"
     return f"{reference[0]}\n    options: {{ group_by_category: false, members: {members} }}"
 

@@ -23,7 +23,7 @@ try:
     from .avro_fit import AvroFit
     from .avro_resolution import NAMES, filled, named_records, with_defaults, with_names, with_types_of
 except ImportError:
-    raise ConfigError("Avro needs fastavro; install with: pip install aiokafka-lead[avro]") from None
+    raise ConfigError("Avro needs fastavro; install with: pip install 'aiokafka-lead[avro]'") from None
 
 
 def avro_schema(given: Any) -> Schema:

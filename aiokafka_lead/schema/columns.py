@@ -26,7 +26,7 @@ try:
 
     from .arrow import ArrowReader
 except ImportError:
-    raise ConfigError("Arrow columns need pyarrow; install with: pip install aiokafka-lead[arrow]") from None
+    raise ConfigError("Arrow columns need pyarrow; install with: pip install 'aiokafka-lead[arrow]'") from None
 
 
 _RECORDS_OWN = (SchemaContentError, SchemaNotFoundError, InvalidSchemaError)

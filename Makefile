@@ -45,7 +45,7 @@ IN_PIECES := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 help:
 	@echo "make demo    events flow through an embedded cluster while leaders move and a broker dies"
 	@echo "make pipeline  orders through Kafka and Spark into a report; ARGS=--kill kills the streaming job twice"
-	@echo "make quick   the checks and tests that a change needs first, in two minutes"
+	@echo "make quick   the checks and tests that a change needs first, in half a minute"
 	@echo "make test    every check, and the tests, a real Apache Kafka included; ARGS=PATH, all tests of one folder"
 	@echo "make test-all  the same, with everything crossed with everything"
 	@echo "make lint    the checks alone       make fmt    format and sort imports"

@@ -35,6 +35,13 @@ SaslMechanism = Literal[PasswordMechanism, "OAUTHBEARER", "GSSAPI"]
 
 PASSWORD_MECHANISMS: tuple[str, ...] = get_args(PasswordMechanism)
 
+SASL_PREFIXES = {
+    **dict.fromkeys(PASSWORD_MECHANISMS, "sasl_plain_"),
+    "OAUTHBEARER": "sasl_oauth",
+    "GSSAPI": "sasl_kerberos_",
+}
+"""Prefix of the options of each mechanism. The names of Java's settings have it too, with dots."""
+
 ContextFactory = Callable[[], ssl.SSLContext | Awaitable[ssl.SSLContext]]
 """Callable that returns the TLS context for the next connection. A coroutine function is awaited."""
 

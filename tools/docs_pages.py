@@ -22,12 +22,12 @@ from dataclasses import MISSING
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 from aiokafka_lead import errors
 from aiokafka_lead._core.run.options import RunConfig, ShareRunConfig
 from aiokafka_lead._io.client import Facade
-from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
+from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig, options, run
 from aiokafka_lead.config.share import ShareConsumerConfig
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def in_order(reference: re.Match[str]) -> str:
     client = resolve_name(reference[1])
     if not issubclass(client, Facade):
         return reference[0]
-    names = {name: None for kind in client.__mro__ for name in vars(kind) if name[0] != "_"}
+    names = {name: None for kind in client.__mro__ for name in vars(kind) if name[0] != "_" and hasattr(client, name)}
     members = f"[{', '.join(['__init__', *names])}]"
     return f"{reference[0]}\n    options: {{ group_by_category: false, members: {members} }}"
 
@@ -147,7 +147,21 @@ def described() -> dict[str, list[Option]]:
 def documented(node: ast.ClassDef) -> Iterator[Option]:
     for field, text in zip(node.body, node.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-            yield Option(field.target.id, ast.unparse(field.annotation), str(ast.literal_eval(text.value)))
+            kind = re.sub(r"\w+", lambda word: ALIASES.get(word[0], word[0]), ast.unparse(field.annotation))
+            yield Option(field.target.id, kind, str(ast.literal_eval(text.value)))
+
+
+def values(kind: Any) -> str:
+    """Return the permitted values of a Literal, or of a union of a Literal with a type, as in an annotation."""
+    if get_origin(kind) is Literal:
+        return f"Literal[{', '.join(map(repr, get_args(kind)))}]"
+    return kind.__name__ if isinstance(kind, type) else " | ".join(map(values, get_args(kind)))
+
+
+ALIASES = {
+    name: values(kind) for module in (options, run) for name, kind in vars(module).items() if "Literal[" in str(kind)
+}
+"""Values of the types that have a name, such as `CompressionType`."""
 
 
 def options_page() -> str:

@@ -222,12 +222,16 @@ def configured(
     bootstrap_servers: BootstrapServers | None,
     client: SharedClient | None,
     options: Mapping[str, Any],
-    *topics: str,
+    *topics: Any,
     **more: Any,
 ) -> tuple[C, Client | None]:
     """Return a client's checked options, and its parent if it uses the connections of ``client``."""
     for topic in topics:
         no_options("topics", topic)
+        if isinstance(topic, (list, tuple, set, frozenset)):
+            raise ConfigTypeError(f"topics are separate arguments, not a {type(topic).__name__}: put a * before it")
+    if "topics" in options and "group_id" in kind.__dataclass_fields__:
+        raise ConfigTypeError("topics are arguments without a name: put them before the options")
     if client is None:
         if bootstrap_servers is None:
             if dotted := [name for name in options if "." in name]:
@@ -265,10 +269,25 @@ class Unpicklable:
         )
 
 
+class Elsewhere:
+    """Method of other Kafka clients. An `AttributeError` names the method to call instead."""
+
+    def __init__(self, instead: str) -> None:
+        self._instead = instead
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, client: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {self._name!r}: use {self._instead}")
+
+
 class Facade(Unpicklable):
     """``async with``, the client's id, and the metrics that are pushed to brokers."""
 
     _client: Client
+    if not TYPE_CHECKING:
+        close = Elsewhere("await stop(), or async with")
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster.

@@ -13,7 +13,7 @@ from .._core.group.assignors import MemberSubscription, TopicPartitions
 from .._options.checks import INT32_MAX
 from ..config import ASSIGNOR_NAMES
 from ..errors import ConfigError, ConfigTypeError
-from ..security import PASSWORD_MECHANISMS, SecurityProtocol
+from ..security import PASSWORD_MECHANISMS, SASL_PREFIXES, SecurityProtocol
 from ..types import CompressionType, TopicPartition
 from .cluster import AssignableCluster
 from .coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
@@ -127,13 +127,6 @@ _NAMES = ("client_id", "client_rack", "group_id", "group_instance_id", "transact
 _MAY_BE_EMPTY = ("client_id", "client_rack", "group_instance_id")
 """Options that aiokafka considers not given if they are empty."""
 
-_SASL_OF = {
-    **dict.fromkeys(PASSWORD_MECHANISMS, ("sasl_plain_username", "sasl_plain_password")),
-    "GSSAPI": ("sasl_kerberos_service_name", "sasl_kerberos_domain_name"),
-    "OAUTHBEARER": ("sasl_oauth_token_provider",),
-}
-"""Options of each mechanism. Options of other mechanisms are dropped, because aiokafka ignores them."""
-
 
 def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the native options common to all clients. Raises ValueError as aiokafka does."""
@@ -160,7 +153,9 @@ def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
             given["sasl_plain_password"],
         ):
             raise ConfigError(f"sasl_plain_username and sasl_plain_password required for {mechanism} sasl")
-        options |= {name: given[name] for name in _SASL_OF.get(mechanism, ()) if given[name] is not None}
+        # Options of other mechanisms are dropped, because aiokafka ignores them.
+        own = [name for name in CLIENT if name.startswith(SASL_PREFIXES.get(mechanism, ()))]
+        options |= {name: given[name] for name in own if given[name] is not None}
     return options
 
 

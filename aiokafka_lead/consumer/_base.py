@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 from .._core.consumer.consumed import TransactionPart
 from .._core.consumer.partition_state import PartitionState
 from .._core.consumer.reset_policy import ResetPolicy
-from .._io.client import Client, Facade, configured
+from .._io.client import Client, Elsewhere, Facade, configured
 from .._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from .._options import arguments
 from .._options.checks import discreet
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 class ConsumerBase(Facade, Generic[K, V]):
     """Creates the parts of a consumer. The deserializers determine the types of keys and values."""
+
+    if not TYPE_CHECKING:
+        poll = Elsewhere("await getone() or await getmany()")
 
     @overload
     def __init__(

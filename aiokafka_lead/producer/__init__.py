@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from .._accel import ACCELERATED
 from .._core.producer.delivery import Delivery, DeliveryBatch
-from .._io.client import Client, Facade, configured
+from .._io.client import Client, Elsewhere, Facade, configured
 from .._io.deadline import Deadline
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
 from .._options.arguments import TIMEOUT, timeout_s, topic_name
@@ -51,6 +51,9 @@ class Producer(Facade, Generic[K, V]):
     A producer belongs to the event loop that started it. Any number of tasks of that loop may use it. All times are in
     milliseconds.
     """
+
+    if not TYPE_CHECKING:
+        produce = Elsewhere("await send()")
 
     @discreet
     def __init__(

@@ -32,7 +32,7 @@ try:
         with_types_of,
     )
 except ImportError:
-    raise ConfigError("Avro needs fastavro; install with: pip install aiokafka-lead[avro]") from None
+    raise ConfigError("Avro needs fastavro; install with: pip install 'aiokafka-lead[avro]'") from None
 
 
 def avro_schema(given: Any) -> Schema:

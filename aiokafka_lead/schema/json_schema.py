@@ -109,7 +109,7 @@ try:
     from referencing.exceptions import NoSuchResource, Unresolvable
     from referencing.jsonschema import DRAFT7
 except ImportError:
-    raise ConfigError("JSON Schema needs jsonschema; install with: pip install aiokafka-lead[jsonschema]") from None
+    raise ConfigError("JSON Schema needs jsonschema; install with: pip install 'aiokafka-lead[jsonschema]'") from None
 
 SPECIFICATIONS: Any = importlib.import_module("jsonschema_specifications").REGISTRY  # it has no type annotations
 

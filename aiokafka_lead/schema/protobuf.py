@@ -9,8 +9,6 @@ from typing import Any
 from ..errors import ConfigError, ConfigTypeError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
 from .framing import indexes_bytes, read_indexes
-from .proto_file import DescribedMessages, message_names
-from .proto_text import NoText, proto_text
 from .types import ResolvedSchema, Schema, SchemaReference, SchemaSource
 from .values import is_deeper, is_message_class
 
@@ -18,8 +16,11 @@ try:
     from google.protobuf import descriptor_pb2, descriptor_pool
     from google.protobuf.message import DecodeError, EncodeError, Message
     from google.protobuf.message_factory import GetMessageClass
+
+    from .proto_file import DescribedMessages, message_names
+    from .proto_text import NoText, proto_text
 except ImportError:
-    raise ConfigError("Protobuf needs Google's package; install with: pip install aiokafka-lead[protobuf]") from None
+    raise ConfigError("Protobuf needs Google's package; install with: pip install 'aiokafka-lead[protobuf]'") from None
 
 _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
 """Imported files that every registry and every Protobuf library has, so that they need no reference."""

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from .._core.share.record import ShareRecord
-from .._io.client import Client, Facade, configured
+from .._io.client import Client, Elsewhere, Facade, configured
 from .._io.deadline import Deadline
 from .._io.share.acknowledging import Acknowledgement
 from .._io.share.engine import HOT_REQUESTS, ShareEngine
@@ -60,6 +60,9 @@ class ShareConsumer(Facade, Generic[K, V]):
     A share consumer belongs to the event loop that started it. One task at a time may read; any task of the loop may
     acknowledge records. All times are in milliseconds.
     """
+
+    if not TYPE_CHECKING:
+        poll = Elsewhere("await getone() or await getmany()")
 
     @overload
     def __init__(

@@ -19,6 +19,7 @@ from .._options.oauth import FLAT_OPTIONS
 from .._options.tls import TlsMaterial
 from ..config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from ..errors import ConfigError, ConfigTypeError
+from ..security import PASSWORD_MECHANISMS, SASL_PREFIXES
 from .config_providers import with_variables
 from .logins import login_options
 
@@ -85,8 +86,10 @@ _READ_APART = re.compile(
 )
 _MAYBE_EMPTY = {"client.id", "client.rack", "group.id", "group.remote.assignor"}
 """Settings that Java considers unset if the text is empty."""
-_OF_MECHANISM = {"OAUTHBEARER": "sasl.oauthbearer.", "GSSAPI": "sasl.kerberos."}
-"""Prefixes of the settings of a single SASL mechanism."""
+_OF_MECHANISM = {
+    name: prefix.replace("_", ".") for name, prefix in SASL_PREFIXES.items() if name not in PASSWORD_MECHANISMS
+}
+"""Prefixes of the settings of a single SASL mechanism. Java has no settings for passwords, so these are never idle."""
 _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider", "Connect")
 """Parts of the type names of options that cannot be set from text."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")

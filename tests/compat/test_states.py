@@ -463,6 +463,22 @@ async def test_options_of_a_consumer(cluster: EmbeddedCluster, options: dict[str
         assert reader.subscription() == {"events"}
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+async def test_options_of_other_mechanisms_are_ignored(mechanism: str) -> None:
+    options: dict[str, Any] = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "ann",
+        "sasl_plain_password": "secret",
+        "sasl_kerberos_domain_name": "kafka.example.org",
+        "sasl_oauth_token_provider": object(),
+    }
+    async with EmbeddedCluster(1, sasl_users={"ann": "secret"}) as cluster:
+        async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, **options) as producer:
+            await producer.send_and_wait("events", b"1")
+        assert [record.value for record in cluster.records("events")] == [b"1"]
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

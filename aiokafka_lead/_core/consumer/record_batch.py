@@ -10,7 +10,7 @@ from ..._cpython import naming
 from ..._options.arguments import TIMEOUT
 from ..._options.serialization import Function
 from ..._records import BatchView, Columns, ConsumerRecord
-from ...errors import IllegalStateError, RecordDeserializationError
+from ...errors import ConfigError, IllegalStateError, RecordDeserializationError
 from ...errors.base import own_copy
 from ...types import Headers, SerializationContext, TimestampType, TopicPartition
 from .consumed import TransactionPart
@@ -208,8 +208,12 @@ class RecordBatch(Generic[K, V]):
         (timestamp[ms, UTC], or null), ``key`` and ``value`` (binary), and ``headers`` (list of struct of ``key`` string
         and ``value`` binary).
         """
-        from ..._records.arrow import to_arrow
-
+        try:
+            from ..._records.arrow import to_arrow
+        except ImportError as error:
+            raise ConfigError(
+                f"to_arrow needs pyarrow; install with: pip install 'aiokafka-lead[arrow]' ({error})"
+            ) from None
         return to_arrow(self._columns)
 
     def _deserialized(self, column: list[bytes | None], one: Function | None, part: str) -> list[Any]:

@@ -59,6 +59,11 @@ class Delivery:
         """The record's timestamp as sent, in milliseconds since 1970."""
         return self._timestamp_ms
 
+    @property
+    def offset(self) -> int:
+        """The record's offset, once the delivery has been awaited. Raises the same errors as `result`."""
+        return self.result().offset
+
     def done(self) -> bool:
         """Return True if the record was acknowledged or has failed."""
         return self._locate().done

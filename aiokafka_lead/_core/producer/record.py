@@ -13,6 +13,7 @@ from ...errors.shown import shown_cause
 from ...types import Headers, SerializationContext
 
 ANY_PARTITION = -1
+_ENCODE = "; call encode() on it"
 
 
 def check_topic(topic: object) -> str:
@@ -146,7 +147,7 @@ def _to_bytes(part: str, one: Function | None) -> ToBytes:
             raise _failed(part, topic, cause) from cause
         if type(made) is bytes or (prepared and type(made) is WithHeaders):
             return made
-        return byte_string(f"{part}_serializer's result", made)
+        return byte_string(f"{part}_serializer's result", made, hint=_ENCODE if isinstance(made, str) else "")
 
     return serialize
 
@@ -173,7 +174,7 @@ async def _wait_for_bytes(
         awaited = await one.call(content, *context)
     except Exception as cause:
         raise _failed(part, topic, cause) from cause
-    return byte_string(f"{part}_serializer's result", awaited)
+    return byte_string(f"{part}_serializer's result", awaited, hint=_ENCODE if isinstance(awaited, str) else "")
 
 
 def _failed(part: str, topic: str, cause: Exception) -> RecordSerializationError:

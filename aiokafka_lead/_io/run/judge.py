@@ -128,6 +128,8 @@ class Judge(Generic[R]):
                 text = f"{text}; it already is in dead_letter_topic"
             elif failed is not None:
                 text = f"{text}; retry_delay failed: {failed!r}"
+            elif self.config.dead_letter_topic is None:
+                text = f"{text}; with a dead_letter_topic, run would continue"
             return Verdict(fate, failure=_failure(text, record, failed or error, attempts))
         if fate in SENT:
             return verdict

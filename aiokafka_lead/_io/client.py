@@ -253,7 +253,7 @@ def configured(
 
 
 class _Tasks:
-    """Adapts the client's task group for use by connections."""
+    """The client's `Client.spawn` in the form of an anyio task group, in which `Brokers` starts its tasks."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -274,7 +274,7 @@ class Unpicklable:
 
 
 class Facade(Unpicklable):
-    """``async with``, the client's id, and the metrics that are pushed to brokers."""
+    """Base class of the public clients: ``async with``, the client id, and metrics for brokers."""
 
     _client: Client
 

@@ -109,7 +109,7 @@ class TokenSource:
         await flight.wait()
 
     def accepted(self) -> None:
-        """Record that a broker has accepted the token."""
+        """End the backoff, because a broker has accepted the token."""
         self._failures = 0
         self._error = None
 
@@ -195,7 +195,7 @@ class TokenSource:
 
 
 class _Calls:
-    """Calls the application's provider. Coroutine functions are awaited, and other functions run in threads."""
+    """Calls the application's token provider: coroutine functions in the event loop, other functions in threads."""
 
     def __init__(self) -> None:
         self._threads = BlockingCalls("token provider", at_once=1, max_lost=_MAX_LOST)

@@ -50,7 +50,7 @@ FetchDone = Callable[[PlannedFetch, FetchResponse | None, KafkaError | None], No
 
 
 class Channel(Protocol):
-    """An open channel to a broker."""
+    """An open channel on which a consumer sends fetches to one broker."""
 
     @property
     def version(self) -> int:
@@ -225,7 +225,7 @@ class Fetcher:
         """Set when the plan may have to change."""
 
     async def run(self) -> None:
-        """Fetch until cancelled."""
+        """Send fetches until cancelled."""
         wake = self._wake
         self._channels.start(wake.set)
         self._client.metadata.add_listener(self._on_metadata)
@@ -243,7 +243,7 @@ class Fetcher:
             self._client.metadata.remove_listener(self._on_metadata)
 
     def _next_times(self, now: float) -> Iterator[float]:
-        """Yield the times of future steps that are not triggered by an event."""
+        """Yield the times at which the fetcher must act, although no event wakes it."""
         lates = (self._followers.late_at(sent_at) for _, sent_at in self._sent_to_followers())
         for time_ in (self._planner.next_time(now), self._followers.next_time(), *lates):
             if time_ is not None and time_ > now:
@@ -305,7 +305,7 @@ class Fetcher:
                 self._leave(node_id, "no response", now)
 
     def _unreachable(self, node_id: int, now: float) -> None:
-        """Handle a broker without a connection. Its partitions may have other leaders."""
+        """Handle a broker without a connection: its partitions may have other leaders by now."""
         error = self._client.brokers.last_error(node_id)
         followed = self._followed(node_id)
         if followed and self._followers.connecting(node_id, now, failed=error is not None):
@@ -361,7 +361,7 @@ class Fetcher:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def _done(self, planned: PlannedFetch, response: FetchResponse | None, error: KafkaError | None) -> None:
-        """Handle the end of a request. Called by the connection."""
+        """Handle the response to a fetch, or its error. The connection calls this."""
         if response is not None and response.error_code and response.error_code not in SESSION_ERRORS:
             error = error_for_code(response.error_code)()
             response = None

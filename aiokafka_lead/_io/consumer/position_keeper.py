@@ -190,7 +190,7 @@ class PositionKeeper:
 
 
 class _Lookup:
-    """Stores the partitions of one request, with their incarnations at the time of sending."""
+    """The partitions of one look-up. A response does not count for a partition whose position was set after sending."""
 
     __slots__ = ("asked",)
 

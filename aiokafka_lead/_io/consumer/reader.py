@@ -119,7 +119,7 @@ class Reader(Generic[K, V]):
         return bool(self._waits)
 
     def has_waited_since(self, at: float) -> bool:
-        """Return True if a read was waiting for records at this time (``time.monotonic()``) or later."""
+        """Return True if a read has been waiting for records at any time since ``at`` (``time.monotonic()``)."""
         return self.waiting or self._waited_at >= at
 
     def waited_s(self) -> float:
@@ -203,9 +203,8 @@ class Reader(Generic[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return buffered records of these partitions. If there are none, wait for the first ones.
 
-        ``due`` returns the number of a chunk's next records that may be taken. The others stay in the buffer. If this
-        is not all of them, ``due`` must have removed the partition from ``wanted``. Otherwise, the call would never
-        end.
+        For a chunk of records, ``due`` returns how many of the next ones may be taken. The rest stay in the buffer. If
+        any stay, ``due`` must have removed the partition from ``wanted``. Otherwise, the call would never end.
         """
         deadline = Deadline(timeout_ms)
         while True:
@@ -354,7 +353,10 @@ class Reader(Generic[K, V]):
             self._deserializing.cancel()
 
     async def _unless_stopped(self, deserializing: Coroutine[Any, Any, T]) -> T:
-        """Await the application's function. Raises `ClientClosedError` if the consumer is stopped during the wait."""
+        """Await ``deserializing``, which runs the application's deserializers, and return its result.
+
+        Raises `ClientClosedError` if the consumer is stopped during the wait.
+        """
         with anyio.CancelScope() as scope:
             self._deserializing = scope
             try:

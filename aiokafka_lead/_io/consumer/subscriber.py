@@ -22,7 +22,7 @@ BEYOND_ANY_PARTITION = 2**31
 
 
 class KeptTopics:
-    """The topics whose metadata is kept: subscribed topics, and topics that a group's leader needs."""
+    """Determines the topics whose metadata is kept: the subscribed ones, and those that a group's leader needs."""
 
     def __init__(self, client: Client, subscription: Subscription) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class KeptTopics:
         """The number of partitions of each subscribed topic when it was first seen. It is used only with a group."""
 
     def keep(self, interest: frozenset[str]) -> None:
-        """Keep the metadata of the subscribed topics and of ``interest``."""
+        """Keep the metadata of the subscribed topics and of ``interest``, the topics that the group's leader needs."""
         self._interest = interest
         before, self._topics = self._topics, self._subscription.topics | interest
         if before != self._topics:
@@ -48,7 +48,7 @@ class KeptTopics:
         self.keep(self._interest)
 
     def heard_of(self, topics: Iterable[str], snapshot: ClusterSnapshot) -> None:
-        """Store the partition counts of topics that the snapshot contains, unless they are already stored."""
+        """Store the partition counts of these topics when they first appear in a snapshot. See `is_late`."""
         for topic in topics:
             if topic in snapshot.topics:
                 self._first_counts.setdefault(topic, snapshot.partition_count(topic))
@@ -59,11 +59,11 @@ class KeptTopics:
 
 
 class Subscriber:
-    """Applies the subscription.
+    """Applies the subscription to the assignment.
 
-    It assigns all partitions of the topics, unless there is a group, which then assigns them. "latest" means all
-    records that are written after the call of ``subscribe``. A partition that is created later is therefore read from
-    its beginning, even if its topic did not exist before.
+    Without a group, it assigns all partitions of the topics. In a group, the group does. "latest" means all records
+    that are written after the call of ``subscribe``. A partition that is created later is therefore read from its
+    beginning, even if its topic did not exist before.
     """
 
     def __init__(
@@ -94,7 +94,8 @@ class Subscriber:
         self.changed(started=True)
 
     def changed(self, *, started: bool) -> None:
-        """Apply the application's change of the subscription."""
+        """Act on a change of the subscription by the application. ``started`` is True if the consumer has been started.
+        """
         subscription = self._subscription
         self._watched = None
         self._seen.clear()

@@ -208,7 +208,7 @@ class Commits:
         return offsets
 
     def end_part(self, part: object, offsets: Offsets, *, committed: bool) -> None:
-        """Handle the end of the transaction. If it was aborted, the consumer returns to the committed offsets."""
+        """End the part of a transaction that `begin_part` began. If it was aborted, return to the committed offsets."""
         if committed:
             self._stored(offsets)
             self._in_hand.stored(offsets.items())
@@ -230,14 +230,14 @@ class Commits:
         return self._in_hand.times_back
 
     def read_before(self, moment: float) -> bool:
-        """Return True if the application has read before this time (``time.monotonic()``)."""
+        """Return True if the application first read before this time (``time.monotonic()``)."""
         return self._in_hand.first_read_at < moment
 
     # --- identity of commits -----------------------------------------------------------------------------------------
 
     @property
     def by_member(self) -> bool:
-        """True if commits are made as a member of the group."""
+        """True if the consumer commits as a member of its group. False if partitions were assigned by hand."""
         return self.standing.wanted
 
     async def store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
@@ -326,7 +326,7 @@ class Commits:
 
 
 class GroupPart:
-    """The offsets of a group member in a transaction (see `TransactionPart`)."""
+    """The offsets of one group member within a transaction (see `TransactionPart`)."""
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
         """Take ``offsets``, by default the offsets after all records handed out.

@@ -44,7 +44,7 @@ FIRST_WAIT_MS = 10
 
 
 class CoordinatorKind(IntEnum):
-    """The type of a key in FindCoordinator requests."""
+    """The type of the key in a FindCoordinator request: a group, a transactional id, or a share group's partition."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -56,7 +56,7 @@ Key = tuple[CoordinatorKind, str]
 
 
 class Wait:
-    """A wait for a coordinator's response to a request."""
+    """One call that is waiting for a coordinator's response, and the function that ends the wait early."""
 
     __slots__ = ("give_up", "key", "node_id", "since")
 
@@ -221,12 +221,13 @@ class Coordinators:
         return wait
 
     def end_wait(self, wait: Wait) -> None:
-        """End a wait, because the response has arrived or is no longer awaited."""
+        """End a wait that `begin_wait` began: the response has arrived, or the call has stopped waiting."""
         self._waits.discard(wait)
         wait.give_up = None
 
     async def _watch(self) -> None:
-        """Look up coordinators that do not respond, while any call is waiting for a response."""
+        """While any call is waiting, look up the coordinators that do not respond. Another broker may have taken over.
+        """
         try:
             while self._waits:
                 await anyio.sleep(UNANSWERED_S)

@@ -26,7 +26,7 @@ from .commits import Commits, GroupPart
 
 
 class Leases:
-    """Lends batches to the application. All leases end when the application requests more records."""
+    """Lends batches to the application for processing. All leases end when the application requests more records."""
 
     def __init__(self, reading: Reading, commits: Commits) -> None:
         self._reading = reading
@@ -65,7 +65,7 @@ class Leases:
     # --- batches -----------------------------------------------------------------------------------------------------
 
     def lend(self, batch: RecordBatch[Any, Any]) -> Lease:
-        """Return a lease for a batch that has just been handed out."""
+        """Return a lease for a batch that has just been handed out. The batch commits through its lease."""
         state = self._reading.positions.require(batch.topic_partition)
         lease = batch.lease = Lease(self, batch, state, self._in_hand.times_back)
         self._last = lease
@@ -89,10 +89,10 @@ class Leases:
     def transaction_part(
         self, state: PartitionState, end: Position, topic_id: UUID | None, times_back: int
     ) -> GroupPart:
-        """Return the batch's part of a transaction.
+        """Return the offset after a batch as a part of a transaction.
 
-        Raises `CommitFailedError` if its partition no longer belongs to this consumer, or if the batch will be handed
-        out again.
+        Raises `CommitFailedError` if the batch's partition no longer belongs to this consumer, or if the batch will be
+        handed out again.
         """
         if times_back != self._in_hand.times_back:
             raise CommitFailedError(
@@ -165,7 +165,7 @@ _COMMIT = {"api": "OffsetCommit"}
 
 
 class AutoCommit:
-    """Commits in the background, one commit at a time.
+    """Commits the records that are done, in the background, with one commit at a time.
 
     It checks whether a commit is due whenever the application requests records.
     """
@@ -197,7 +197,7 @@ class AutoCommit:
             self.commit_soon()
 
     def watch(self, now: float) -> float | None:
-        """Return the time of the next check while the application waits."""
+        """Return the time at which `returned` must be called next, although the application is still waiting."""
         return self._due_at
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:

@@ -56,7 +56,7 @@ class GroupTask:
     # --- calls of the application ------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, listener: object | None) -> None:
-        """Join the group, or change the subscription."""
+        """Join the group with this subscription, or change the subscription of the member."""
         if self._closing:
             return
         self._standing.subscribed = True
@@ -76,9 +76,8 @@ class GroupTask:
         self._standing.notify()
 
     def listen_apart(self) -> None:
-        """Allow the listener's callbacks any time, except during a stop.
-
-        The consumer's start does not wait for them.
+        """Let the listener's callbacks run at any time except during a stop. The consumer's start does not wait for
+        them.
         """
         self._handover.listen_within_s = math.inf
         self._handover.on_assigned = self._assigned
@@ -163,7 +162,7 @@ class GroupTask:
             self._standing.notify()
 
     async def _rebalance(self) -> None:
-        """Carry out the member's steps, one after another, until cancelled."""
+        """Carry out the member's steps one by one until cancelled."""
         member, handover, standing = self._member, self._handover, self._standing
         self._rebalancing = anyio.get_current_task().id
         since: float | None = None

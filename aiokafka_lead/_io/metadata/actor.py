@@ -54,7 +54,7 @@ REFRESH_AT_LEAST_S = 1.0
 
 
 class _Plan(NamedTuple):
-    """The next refresh."""
+    """The topics that the next refresh requests."""
 
     topics: Sequence[str] | None
     """The topics to request. None means all topics of the cluster."""
@@ -63,7 +63,7 @@ class _Plan(NamedTuple):
 
 
 class MetadataActor:
-    """Owner of the cluster snapshot. It refreshes the snapshot, merges leader hints, and notifies listeners."""
+    """Owns the cluster snapshot: refreshes it, merges leader hints, and notifies listeners of changes."""
 
     def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
         retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -375,7 +375,10 @@ class MetadataActor:
             self._rebootstrap(cause)
 
     def _see_strangers(self, errors: Mapping[int, KafkaError]) -> None:
-        """Handle bootstrap servers of another cluster: raise their error, or switch to that cluster."""
+        """Handle errors of bootstrap servers that belong to another cluster.
+
+        Either raises the error, or switches to the other cluster.
+        """
         servers = [error for node_id, error in errors.items() if node_id in self._state.bootstrap_brokers]
         everywhere = all(
             isinstance(errors.get(node_id), ClusterIdMismatchError) and self._brokers.all_left(node_id)
@@ -468,7 +471,7 @@ class MetadataActor:
         self._log.debug("metadata refresh failed: %s", describe(self._errors, self._brokers.nodes))
 
     def _last_errors(self) -> dict[int, KafkaError]:
-        """Return the errors of the nodes in backoff."""
+        """Return the last error of each node that is in backoff."""
         last = {node_id: self._brokers.last_error(node_id) for node_id in self.snapshot.brokers}
         return {node_id: error for node_id, error in last.items() if error is not None}
 

@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of asking several brokers."""
+    """The result of asking several brokers for metadata."""
 
     answer: Answer | None
     """The response, or None if no broker responded."""
@@ -98,7 +98,10 @@ async def ask(
     request: MetadataRequest,
     timeout_s: float,
 ) -> Outcome:
-    """Return the first response. If a node fails or is slow, the next one is asked (see `ask_in_turn`)."""
+    """Request metadata from one node after another, and return the first response.
+
+    If a node fails or is slow, the next one is asked (see `ask_in_turn`).
+    """
     deadline = Deadline(timeout_s * 1000)
 
     async def ask_node(node_id: int) -> tuple[ClusterAnswer, float]:
@@ -132,7 +135,7 @@ async def ask(
 
 
 def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> str:
-    """Return a description of the brokers' errors, for an error message."""
+    """Return a text with each broker and its error, for the message of another error."""
     reasons = []
     for node_id, error in errors.items():
         node = nodes.get(node_id)

@@ -16,7 +16,7 @@ from ..connection.connection import Connection
 
 
 class Pacing:
-    """Limits the number of requests in flight to each broker, by a `RequestWindow` for each."""
+    """Limits the requests in flight to each broker, with one `RequestWindow` per broker."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Connection, RequestWindow]] = {}
@@ -44,7 +44,7 @@ class Pacing:
 
 
 class UnderWay:
-    """A request in flight. The connection calls it with the response or the error."""
+    """The callback of one request in flight. The connection calls it with the response or the error."""
 
     __slots__ = ("_on_done", "_sent_at", "_window")
 

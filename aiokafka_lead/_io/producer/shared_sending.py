@@ -28,7 +28,10 @@ from .pacing import Pacing
 
 
 class Seat:
-    """A producer that shares the task. It gets a turn when it has something to do, or when it is due."""
+    """The connection between one producer and `SharedSending`. Gives the producer turns to send its batches.
+
+    A turn comes when the producer has something to do, or when it is due.
+    """
 
     __slots__ = ("_sending", "_spawn", "_turn", "wakes_at")
 
@@ -71,7 +74,7 @@ class Seat:
         self._sending.submit(connection, Parcel(connection, version, Part(self, request, on_done, unsent)))
 
     def leave(self) -> None:
-        """Remove the producer, which has stopped."""
+        """Remove the producer from the shared task, because it has stopped."""
         self._turn = None
         self._sending.leave(self)
 
@@ -102,7 +105,7 @@ class _Broker:
 
 
 class SharedSending:
-    """Sends for all producers of a shared client."""
+    """Sends for all producers of a shared client in one task, and joins their small requests to the same broker."""
 
     def __init__(self, parent: Client) -> None:
         self._parent = parent
@@ -153,7 +156,7 @@ class SharedSending:
         heapq.heapify(self._timers)
 
     def ring(self, seat: Seat) -> None:
-        """Wake the task to serve this producer, because it has something to do."""
+        """Give this producer a turn soon, because it has something to do."""
         self._rung[seat] = None
         self._wake.set()
 
@@ -270,7 +273,7 @@ class SharedSending:
             self._stir(broker)
 
     def _line_up(self, broker: _Broker, parcel: Parcel) -> None:
-        """Add the producers that were waiting for this parcel to the line."""
+        """Let the producers that were waiting for this request join those that want to send."""
         for part in parcel.parts if broker.held else ():
             seat = cast("Seat", part.owner)
             if seat in broker.held and not broker.outbox.holds_back(seat):
@@ -293,7 +296,7 @@ class SharedSending:
     # --- turns -------------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Give turns until cancelled."""
+        """Give each producer its turns until cancelled."""
         while True:
             self._give_turns(time.monotonic())
             if self._rung or self._stirred:

@@ -53,14 +53,15 @@ Readers of later records, even of other transactions, wait until this transactio
 
 
 class NotSentError(Exception):
-    """A record could not be sent to another topic. The reason is the cause of this error."""
+    """Ends a run because a record could not be sent to another topic. The reason is the ``__cause__``."""
 
 
 class Batch:
-    """Takes records until there are enough, while handlers process those already taken.
+    """The records of one transaction, with the workers that handle them.
 
-    If a handler fails after it has sent records, the transaction must be aborted. The other records in hand are still
-    handled, to find all failing records. Otherwise, each of these would make another transaction fail.
+    Takes records until there are enough, while handlers process those already taken. If a handler fails after it has
+    sent records, the transaction must be aborted. The other records in hand are still handled, to find all failing
+    records. Otherwise, each of these would make another transaction fail.
     """
 
     def __init__(
@@ -217,7 +218,7 @@ class Batch:
         return not isinstance(error, (NoAwaitableError, NotSentError, *_FATAL)) and not is_outage(error)
 
     def note(self, undo: Undo | None) -> None:
-        """Call ``undo`` if the transaction is aborted."""
+        """Call ``undo`` if the transaction is aborted. None is ignored."""
         if undo is not None:
             self.undo.append(undo)
 
@@ -244,7 +245,7 @@ class Batch:
         return None if self._workers is None else self._workers.stuck_since()
 
     def handled(self, slots: Sequence[HandlerSlot]) -> None:
-        """Finish with records that have been handled or sent to another topic."""
+        """Mark these records as done: they have been handled, or sent to another topic."""
         for slot in slots:
             self._work.finished(slot)
         self._rouse()
@@ -291,7 +292,7 @@ class Batch:
             self._work.close(partition)
 
     def _give_up(self, slot: HandlerSlot) -> None:
-        """Take back the record in this slot, and handle no more records."""
+        """Take the record out of this slot although it is not done, and handle no more records of the batch."""
         self._closed = True
         self._close_all()
         self._work.given_up(slot)

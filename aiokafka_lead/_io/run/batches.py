@@ -34,7 +34,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Ways(NamedTuple):
-    """The run's functions for records that are not handled as part of a batch."""
+    """The functions of a run with which batches hand back single records."""
 
     settle: Callable[[HandlerSlot, Record, BaseException, int], None]
     """Settles a record whose handler has raised this exception after this number of attempts (see `WorkersRun`)."""
@@ -54,7 +54,7 @@ class _Member(NamedTuple):
 
 
 class Gatherer:
-    """Takes over records from workers, for batch handlers."""
+    """Base class: takes records over from workers, and gathers them for batch handlers."""
 
     def __init__(self, routing: Routing, changed: Signal) -> None:
         """Collect records for the handlers of ``routing``.
@@ -242,7 +242,7 @@ class Batches(Gatherer):
             await self._calm.wait()
 
     def _attempts(self, record: Record) -> int:
-        """Return the number of attempts at a record before it was read from a retry topic."""
+        """Return the number of earlier attempts at a record that was read from a retry topic, otherwise 0."""
         later = self._judge.retry_topics
         return 0 if later is None else later.attempts(record)
 
@@ -294,7 +294,7 @@ async def raised(
 
 
 class Calls(NamedTuple):
-    """The functions that handle the records of one transaction."""
+    """The functions with which the records of one transaction are handled."""
 
     one: Callable[[Record], Awaitable[object]]
     """Handles one record, or sends it to another topic."""

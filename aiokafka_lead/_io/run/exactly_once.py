@@ -63,7 +63,7 @@ IDLE_IN_FLIGHT_MS = 500.0
 
 
 class _LostBatch(Exception):
-    """Raised if failures of handlers require the transaction to be aborted."""
+    """Internal signal that the transaction must be aborted because handlers have failed."""
 
 
 async def run_exactly_once(
@@ -90,8 +90,8 @@ async def run_exactly_once(
 class ExactlyOnceRun:
     """Runs one call of `Consumer.run` with ``exactly_once``.
 
-    It takes a batch of records, passes them to handlers, commits the batch, and starts again. With a pipeline, it takes
-    the next batch as soon as all records sent for this batch are stored.
+    It takes a batch of records, passes them to handlers, commits the results and the offsets in one transaction, and
+    starts again. With a pipeline, it takes the next batch as soon as all records sent for this batch are stored.
     """
 
     transactional = True
@@ -253,7 +253,7 @@ class ExactlyOnceRun:
         return None
 
     def _part_over(self, part: BatchPart, committed: bool) -> None:
-        """Remove a batch whose transaction has ended or that has none."""
+        """Forget a batch whose transaction has ended, or for which none was begun."""
         self._in_flight.remove(part.batch)
         if part.batch.commits_unchanged:
             # A retry topic may have been deleted, so the next transactions do without.
@@ -345,7 +345,7 @@ class ExactlyOnceRun:
         return True
 
     async def _send(self, batch: Batch, txn: Any, sending: Sending) -> None:
-        """Send a record to another topic within the transaction."""
+        """Send a record to another topic within the transaction. Used for dead letters and retries."""
         record, verdict, error, attempts = sending.record, sending.verdict, sending.error, sending.attempts
         later, following = self._retry_topics, self._following
         try:

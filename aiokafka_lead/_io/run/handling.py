@@ -125,7 +125,7 @@ class Intake:
                 return 0
 
     def _due(self, chunk: Chunk) -> int:
-        """Return the number of a chunk's next records that may be taken now."""
+        """Return how many of the chunk's next records may be taken now. Those in retry topics may not be due yet."""
         tp, following, retry_topics = chunk.tp, self._following, self._retry_topics
         if retry_topics is None or tp.topic not in retry_topics or (following is not None and following.reads(tp)):
             return chunk.left()
@@ -221,7 +221,7 @@ def _never(record: Record, now_ms: float) -> float:
 
 
 class _Open:
-    """The partitions from which records may be taken now."""
+    """A container of the partitions from which records may be taken now, for `Reader.getmany`."""
 
     def __init__(self, may_take: Callable[[TopicPartition], bool]) -> None:
         self._may_take = may_take

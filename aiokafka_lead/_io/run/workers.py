@@ -69,7 +69,7 @@ class Workload(Protocol[S, R_co]):
 
 
 class Worker(Generic[S]):
-    """A task that handles one record after another."""
+    """A task that handles one record after another, each in the worker's slot."""
 
     __slots__ = ("began_at", "named_at", "parked", "retired", "scope", "slot")
 
@@ -190,7 +190,7 @@ class Workers(Generic[S, R]):
         self._tasks.start_soon(self._serve_once, worker, handle, name="kafka handler")
 
     def _watch(self) -> None:
-        """Start watching for slow handlers, with the first worker."""
+        """Start the task that logs slow handlers. It is needed from the first worker on."""
         if not self._watched and self._log is not None:
             self._watched = True
             self._tasks.start_soon(self._name_slow, self._log, name="kafka slow handlers")

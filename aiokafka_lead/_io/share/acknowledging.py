@@ -50,7 +50,7 @@ class Acknowledgement:
 
 
 class Acknowledging:
-    """Records the decisions of one consumer about its records, and waits until brokers have received them."""
+    """Passes one consumer's acknowledgements to the planner, and waits until brokers have received them."""
 
     def __init__(
         self, client: Client, planner: SharePlanner, delivered: Delivered, planning: Signal, news: News
@@ -123,15 +123,18 @@ class Acknowledging:
             raise failure
 
     async def commit(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Send acknowledgements, and return their outcomes. In implicit mode, first accept the records in hand."""
+        """Send the pending acknowledgements, and return the error or None for each partition.
+
+        In implicit mode, first accepts the records in hand.
+        """
         self._client.check()
         self._delivered.come_back(time.monotonic())
         return await self.flush(timeout_ms)
 
     async def flush(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Send acknowledgements, and return their outcomes.
+        """Send the pending acknowledgements, and return the error or None for each partition.
 
-        It does not wait for later acknowledgements by other tasks.
+        Does not wait for acknowledgements that other tasks make later.
         """
         deadline = Deadline(timeout_ms)
         exchanges = list(self._planner.exchanges.values())

@@ -42,7 +42,10 @@ request.
 
 
 class ShareExchanging:
-    """Sends the planner's requests, and processes the responses. It is woken by events that may change the plan."""
+    """Sends ShareFetch and ShareAcknowledge requests as planned, and processes the responses.
+
+    It is woken by events that may change the plan.
+    """
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class ShareExchanging:
     # --- the task ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Fetch and acknowledge until cancelled."""
+        """Send fetches and acknowledgements until cancelled."""
         client, wake = self._client, self._wake
         client.brokers.add_listener(self._on_node)
         client.metadata.add_listener(self._on_metadata)
@@ -120,7 +123,7 @@ class ShareExchanging:
         return not self._closing and (self.demand or now < self.taken_at + AHEAD_S)
 
     def _step(self, now: float) -> None:
-        """Apply the latest assignment, leaders and connections, and send the requests that can be sent now."""
+        """Apply the latest assignment, leaders and connections. Then send all requests that can be sent now."""
         self._fetch_at = math.inf
         if self._closing:
             return
@@ -286,7 +289,7 @@ class ShareExchanging:
         self._buffer.add(data, now)
 
     def _note(self, planned: Planned, now: float, refused: KafkaError | None, *, answered: bool) -> None:
-        """Record the duration of the request, and the refusal of its acknowledgements if there was one."""
+        """Store the duration of a request, and the error if the broker has refused its acknowledgements."""
         if planned.fetched:
             self._counters.fetched(planned.exchange.node_id, planned.sent_at, now, answered=answered)
         if not planned.acks:

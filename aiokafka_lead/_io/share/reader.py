@@ -171,7 +171,7 @@ class ShareReader:
         return records[0]
 
     def go_on(self, record: Record) -> None:
-        """For a short time, allow the application to take the records after this one without calling the reader."""
+        """Allow the iteration to take the records after this one without calling the reader, for a short time."""
         self._buffer.go_on(record, self._gave_way_at + FAIR_S)
 
     async def getmany(self, limit: int, deadline: Deadline, by: Deserializers) -> dict[TopicPartition, list[Record]]:
@@ -283,7 +283,7 @@ class ShareBatches:
 
 
 class _TracedBatch:
-    """A list of records presented as a batch, for tracers."""
+    """Presents a list of records as a batch to tracers."""
 
     def __init__(self, records: list[Record]) -> None:
         self._records = records
@@ -299,7 +299,7 @@ class _TracedBatch:
 
 
 class TracedShareRecords:
-    """``async for`` over records. The span of each record is current in the loop's body."""
+    """An asynchronous iterator over records. While the loop's body runs, the record's span is current."""
 
     def __init__(self, records: ShareRecords, look: RecordLoop) -> None:
         self._records = records

@@ -42,7 +42,8 @@ def soon_s(passed_s: float) -> float:
 
 
 class Asking:
-    """Sends requests to the coordinators of a transactional id and of groups."""
+    """Sends requests to the coordinators of a transactional id and of groups, and repeats them until they are answered.
+    """
 
     def __init__(self, client: Client, coordinators: Coordinators, transactional_id: str) -> None:
         self._client = client
@@ -187,7 +188,7 @@ class Asking:
     async def _sent(
         self, key: Key, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]
     ) -> Any:
-        """Return the response. If there is none, but the request may have been executed, call ``lost``."""
+        """Send a request and return the response. If it may have been executed without a response, call ``lost``."""
         answered = False
         try:
             with self._coordinators.waiting(*key, connection.node_id):

@@ -20,7 +20,7 @@ from .asking import Asking
 
 
 class Ending:
-    """An errand in progress, such as a commit or an abort."""
+    """The waiters for an errand, such as a commit or an abort, while it is carried out."""
 
     def __init__(self, settled: Waiter[None] | None = None) -> None:
         """Begin the errand. A caller that already waits for `settled` passes the object on which it waits."""
@@ -32,7 +32,10 @@ class Ending:
 
 
 class Endings:
-    """Runs one errand at a time. No task has to be woken if the first request can be sent at once."""
+    """Ends transactions: carries out one errand at a time.
+
+    If the first request can be sent at once, no task has to be woken.
+    """
 
     def __init__(self, state: TransactionState, asking: Asking, pace: EndPace, settled: Callable[[], None]) -> None:
         """Start without an errand.
@@ -70,7 +73,7 @@ class Endings:
                 self._over(self.current)
 
     def begin(self, make: Callable[[], Awaitable[Errand | None]]) -> Ending:
-        """Carry out the errand returned by ``make``. None means that no request is needed."""
+        """Call ``make``, and carry out the errand that it returns. None means that no request is needed."""
         ending = self._new()
 
         async def work() -> None:
@@ -179,12 +182,12 @@ class ConsumedParts:
         return part
 
     def committed(self, fate: Fate) -> None:
-        """Notify the parts of a transaction that it has been committed."""
+        """Tell consumers that the transaction, and so their part of it, has been committed."""
         for part in self._parts.pop(fate, ()):
             part.ended(committed=True)
 
     def aborted(self, fates: Iterable[Fate]) -> None:
-        """Notify the parts of these concurrent transactions that they have been aborted or their outcome is unknown."""
+        """Tell consumers that these concurrent transactions have been aborted, or that their outcome is unknown."""
         parts = [part for fate in fates for part in self._parts.pop(fate, ())]
         for part in parts:
             part.ended(committed=False)

@@ -62,7 +62,7 @@ class Transactional(Protocol):
 
 
 class Transactions:
-    """The transactions of a producer. Owns their state, and carries out the application's calls."""
+    """Begins and ends the transactions of a producer. Owns their state."""
 
     def __init__(
         self, config: ProducerConfig, client: Client, sender: Sender, check_usable: Callable[[], None]
@@ -162,7 +162,7 @@ class Transactions:
         return lambda: gate.outside
 
     def close_gate(self) -> None:
-        """Stop accepting records."""
+        """Stop accepting records for the open transaction."""
         if self._gate is not None:
             self._gate.close()
 
@@ -383,7 +383,7 @@ class Transactions:
     # --- internals ----------------------------------------------------------------------------------------------------
 
     def _failed(self, error: KafkaError) -> None:
-        """Fail the transaction. A task does the rest, because this is called in the middle of other work."""
+        """Mark the transaction as failed. A task does the rest, because this is called in the middle of other work."""
         if self.state.fail(error):
             self.close_gate()
             self._sequencing.end()
@@ -407,7 +407,7 @@ class Transactions:
         return self._endings.begin(self._abort)
 
     async def _abort(self) -> Errand | None:
-        """Wait for pending responses, and then return the errand that ends the transaction."""
+        """Wait for the responses still expected, and then return the errand that aborts the transaction."""
         await self._additions.idle()
         # Without KIP-890, a late request could begin a transaction that never ends.
         wait_s = AWAIT_SENT_S if self.state.v2 else self._client.config.request_timeout_ms / 1000
@@ -417,7 +417,7 @@ class Transactions:
         return self._errand()
 
     def _errand(self) -> Errand | None:
-        """Return the errand that ends the transaction."""
+        """Return the errand that ends the transaction, or None if no request is needed."""
         self._note_written()
         return self.state.end()
 
@@ -459,7 +459,7 @@ class Transactions:
                 raise own_copy(ending.refusal)
 
     async def _learn(self, ending: Ending, deadline: Deadline) -> None:
-        """Wait for the outcome of a commit, even if cancelled. Raises an error unless the transaction was committed."""
+        """Wait until the outcome of a commit is known, even if cancelled. Raises an error unless it was committed."""
         known = ending.settled.done or await outlast_cancellation(ending.settled, deadline.left_s())
         state = self.state
         if not known or (state.fate.outcome is None and isinstance(ending.refusal, ClientClosedError)):

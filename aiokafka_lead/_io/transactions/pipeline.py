@@ -43,7 +43,7 @@ from .manager import ABORT_WITHIN_S, Transactional, Transactions, transactions_o
 
 
 class ChainedTransaction(Chained):
-    """A transaction of the pipeline, with the producer that sends it."""
+    """One transaction of a pipeline, and the producer that sends it."""
 
     def __init__(self, producer: Transactional, transactions: Transactions, number: int) -> None:
         super().__init__()
@@ -217,7 +217,8 @@ class Pipeline(Kind):
         self._raise_failure()
 
     async def _step(self, deadline: Deadline) -> None:
-        """Wait until a transaction in flight has changed. Raises TimeoutError, or the error of a failed abort."""
+        """Wait until the state of a transaction in flight changes. Raises TimeoutError, or the error of a failed abort.
+        """
         if self._chain.calm:
             await self._news.wait(deadline.left_s())
             return

@@ -23,7 +23,7 @@ class TransportHandler(Protocol):
         """Handle a complete frame, without its length. The handler may keep the memory."""
 
     def on_writable(self) -> None:
-        """Handle that the operating system has accepted all data, after the transport was ``paused``."""
+        """Handle the end of a congestion: after ``paused``, the operating system has accepted all data."""
 
     def on_closed(self, error: KafkaError, /) -> None:
         """Handle the end of the connection or an invalid stream.
@@ -41,7 +41,7 @@ class Transport(Protocol):
         ...
 
     def limit_frames(self, max_bytes: int) -> None:
-        """Accept frames up to this length from now on."""
+        """Set the longest frame to accept from now on. A longer frame is an invalid stream."""
         ...
 
     def write(self, chunks: Sequence[Buffer], /) -> None:

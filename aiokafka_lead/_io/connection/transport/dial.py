@@ -54,7 +54,7 @@ AddressInfo = tuple[socket.AddressFamily, Any]
 
 
 class Progress(Protocol):
-    """Receives the result of each address."""
+    """Follows the attempts to connect to each address of a host."""
 
     def begin(self, address: str, /) -> None: ...
 

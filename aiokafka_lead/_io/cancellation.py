@@ -75,8 +75,7 @@ async def _shielded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def _watched(work: Callable[[], Coroutine[Any, Any, T]], on_cancel: Callable[[], None]) -> T:
-    """Run ``work`` shielded from cancel scopes. Call ``on_cancel`` as soon as a scope around the caller is cancelled.
-    """
+    """Run ``work`` shielded from cancel scopes. Call ``on_cancel`` as soon as a scope around it is cancelled."""
     ended = False
 
     async def watch() -> None:

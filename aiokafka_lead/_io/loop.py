@@ -293,7 +293,9 @@ def loop_thread() -> tuple[dict[str, object], str] | None:
 
 
 def loop_caller() -> Callable[..., None]:
-    """Return a function that makes a call on this event loop from any thread. It does nothing once the loop has ended.
+    """Return a function that makes a call on this event loop from any thread.
+
+    It does nothing once the loop has ended.
     """
     if in_trio():
         import trio

@@ -42,7 +42,7 @@ def _native(assignor: Any) -> Any:
 
 
 class OwnAssignor:
-    """Adapter of an application's assignor to the native interface (`GroupAssignor`)."""
+    """Adapts an application's assignor to the native interface (`GroupAssignor`)."""
 
     cooperative = False
 

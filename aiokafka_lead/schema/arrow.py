@@ -44,7 +44,7 @@ _MAX_DEPTH = 50
 
 
 class ArrowReader:
-    """Builder of arrays of the type that a schema defines, from values that were written with any schema."""
+    """Builds arrays of the type that a schema defines, from values that were written with any schema."""
 
     def __init__(self, schema: ResolvedSchema, into: Any = None) -> None:
         """Create a reader for a schema.
@@ -60,7 +60,7 @@ class ArrowReader:
         self._build = _builder(self._root, self._named, whole_micros=into is not None)
 
     def reader(self, writer: ResolvedSchema) -> AvroReader:
-        """Return a reader of data that was written with the schema ``writer``. Pass its values to `array`."""
+        """Return a reader for data that was written with the schema ``writer``. Pass its values to `array`."""
         counted = _counted(writer)
         if counted == self._schema:
             return AvroReader(counted)
@@ -214,7 +214,10 @@ def _many(kind: Any, build: Callable[[Sequence[Any]], Any]) -> Callable[[Sequenc
 
 
 def _offsets(values: Sequence[Any], add: Callable[[Any], None], items: Sequence[Any]) -> Any:
-    """Add the items of all values to ``items``. Return an array of offsets, with null for None, and the end."""
+    """Add the items of all values to ``items`` with ``add``. Return the array of the offsets at which they begin.
+
+    The offset is null for None. The last offset is the end of the items.
+    """
     starts: list[int | None] = []
     for value in values:
         starts.append(None if value is None else len(items))

@@ -42,7 +42,7 @@ def avro_schema(given: Any) -> Schema:
 
 @contextmanager
 def _errors_of_schema() -> Iterator[None]:
-    """Convert errors of an invalid schema to `InvalidSchemaError`."""
+    """In the block, convert fastavro's errors of an invalid schema to `InvalidSchemaError`."""
     try:
         yield
     except InvalidSchemaError:
@@ -63,7 +63,7 @@ def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
 
 
 def _of_reader(resolved: ResolvedSchema) -> tuple[Any, bool]:
-    """Return the schema that values are converted to, and True if read values need `filled`."""
+    """Return the schema for reading, and True if values that are read with it must be passed to `filled`."""
     with _errors_of_schema():
         return with_defaults(*_made(resolved, of_writer=False))
 
@@ -125,7 +125,7 @@ def _is_valid(schema: Any) -> bool:
 
 
 class AvroReader:
-    """Reader of Avro data that was written with a schema. If ``reader`` is given, values are converted to it."""
+    """Reads Avro data that was written with a schema. If ``reader`` is given, converts values to that schema."""
 
     def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
         self._as, self._has_new = None, False
@@ -165,7 +165,7 @@ _DECIMALS = getattr(sys.modules[LOGICAL_READERS["bytes-decimal"].__module__], "d
 
 
 class AvroWriter:
-    """Writer of values as Avro. Raises `SchemaContentError` for values that do not match the schema."""
+    """Writes values as Avro. Raises `SchemaContentError` for values that do not match the schema."""
 
     indexes = b""
 
@@ -195,7 +195,7 @@ class AvroWriter:
 
 
 class AvroFormat:
-    """Format of a serializer with an Avro schema; None for the latest schema of the subject."""
+    """The format of a serializer with an Avro schema. None means the latest schema of the subject."""
 
     def __init__(self, given: Any) -> None:
         self.schema = None if given is None else avro_schema(given)

@@ -41,7 +41,10 @@ _MANY = {"string": str, "bytes": bytes, "boolean": bool, "double": float, "int":
 
 
 class QuickLooks:
-    """Builder of functions that return True if fastavro writes a value correctly, and False if that is not certain."""
+    """Builds fast checks for values.
+
+    A check returns True if fastavro certainly writes the value correctly. Otherwise, the slower `AvroFit` decides.
+    """
 
     def __init__(self, named: dict[str, Any], default_of: Callable[[Any, Any], Any]) -> None:
         """Create a builder.
@@ -61,7 +64,7 @@ class QuickLooks:
         self._records: dict[str, str] = {}
 
     def look(self, schema: Any) -> Callable[[Any], bool]:
-        """Return the check for a type."""
+        """Return the check function for a type."""
         name = self._function("look", [f" return {self._expression(schema, 'v')}"])
         made: Callable[[Any], bool] = self._scope[name]
         return made

@@ -252,7 +252,10 @@ class Subscribed(Protocol):
 
 
 class AbsenceWatch:
-    """Finds topics and partitions that are to be read but do not exist. Its task sleeps while all exist."""
+    """Finds topics and partitions that the consumer should read but that do not exist.
+
+    Its task sleeps while all of them exist.
+    """
 
     def __init__(self, client: Client, subscription: Subscribed, leaderless: Collection[PartitionState] = ()) -> None:
         self._client = client

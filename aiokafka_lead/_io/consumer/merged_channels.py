@@ -161,8 +161,7 @@ class _Merger:
             self._tell((answered,))
 
     def recall(self, channels: MergedChannels, node_id: int) -> None:
-        """End the consumer's fetch at this broker without a response, because it is about to request other partitions.
-        """
+        """End the consumer's fetch at this broker without a response. The consumer is about to send another one."""
         for (_, node), fetches in self._fetches.items():
             if node == node_id:
                 fetches.recall(channels, time.monotonic())

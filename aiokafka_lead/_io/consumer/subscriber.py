@@ -94,8 +94,7 @@ class Subscriber:
         self.changed(started=True)
 
     def changed(self, *, started: bool) -> None:
-        """Act on a change of the subscription by the application. ``started`` is True if the consumer has been started.
-        """
+        """Act on a change of the subscription by the application. ``started`` is True after the consumer's start."""
         subscription = self._subscription
         self._watched = None
         self._seen.clear()

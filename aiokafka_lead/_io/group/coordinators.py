@@ -226,8 +226,7 @@ class Coordinators:
         wait.give_up = None
 
     async def _watch(self) -> None:
-        """While any call is waiting, look up the coordinators that do not respond. Another broker may have taken over.
-        """
+        """While calls are waiting, look up the coordinators that do not respond. Other brokers may have taken over."""
         try:
             while self._waits:
                 await anyio.sleep(UNANSWERED_S)

@@ -30,8 +30,7 @@ UNKNOWN = (UnknownTopicIdError, UnknownTopicOrPartitionError)
 
 
 class Missing:
-    """Finds out, by asking other brokers, which of the partitions that a coordinator does not know are really missing.
-    """
+    """Finds out, by asking other brokers, whether partitions that a coordinator does not know are really missing."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -252,8 +252,7 @@ class WorkersRun(ABC, Generic[S, R]):
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def _failed(self, slot: S, record: R, error: BaseException) -> None:
-        """Handle the exception that a handler has raised: retry, skip, send away or end the run, as the judge decides.
-        """
+        """Handle the exception that a handler has raised: retry, skip, send away or end the run."""
         self._settle(slot, record, error, self._attempt(slot, record, error))
 
     def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:

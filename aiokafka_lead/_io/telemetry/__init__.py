@@ -165,8 +165,7 @@ class MetricsPush:
 
 
 class ApplicationMetrics:
-    """Registers the metrics of an application. Does nothing if ``push`` is None, that is, without metrics for brokers.
-    """
+    """Registers the metrics of an application. Does nothing without metrics for brokers (``push`` is None)."""
 
     def __init__(self, client: object, push: MetricsPush | None, log: ClientLog) -> None:
         self._client = client

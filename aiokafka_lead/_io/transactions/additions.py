@@ -179,8 +179,7 @@ class Additions:
             idle.set_result(None)
 
     def _lost(self) -> None:
-        """Handle a request without a response. It may still be executed, even in a later transaction of the same epoch.
-        """
+        """Handle a request without a response. It may still be executed, even in a later transaction of the epoch."""
         self._state.renew = not self._state.v2
 
     # --- waits of partitions ------------------------------------------------------------------------------------------

@@ -42,8 +42,7 @@ def soon_s(passed_s: float) -> float:
 
 
 class Asking:
-    """Sends requests to the coordinators of a transactional id and of groups, and repeats them until they are answered.
-    """
+    """Sends requests to the coordinators of a transactional id and of groups. Repeats them until they are answered."""
 
     def __init__(self, client: Client, coordinators: Coordinators, transactional_id: str) -> None:
         self._client = client

@@ -217,8 +217,7 @@ class Pipeline(Kind):
         self._raise_failure()
 
     async def _step(self, deadline: Deadline) -> None:
-        """Wait until the state of a transaction in flight changes. Raises TimeoutError, or the error of a failed abort.
-        """
+        """Wait until a transaction in flight changes its state. Raises TimeoutError, or the error of a failed abort."""
         if self._chain.calm:
             await self._news.wait(deadline.left_s())
             return

@@ -76,7 +76,7 @@ class ListenerCalls:
         await self._call(self._listener.on_partitions_revoked, set(partitions))
 
     async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        """Report the assignment after the group has assigned partitions."""
+        """Report the assignment, with all partitions, after the group has assigned some."""
         if not self._revoked:
             await self._call(self._listener.on_partitions_revoked, set())
         self._revoked = False
@@ -147,7 +147,7 @@ T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """Position of a consumer in a partition."""
+    """The position of a consumer in a partition, and the watermarks of its last fetch."""
 
     position: int | None
     highwater: int | None

@@ -27,7 +27,7 @@ DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
 
 
 class OnBadRecord(Enum):
-    """The way to handle a bad record: fail the query, return null, or write it to a dead-letter topic."""
+    """The action for a bad record: fail the query, return null, or write it to a dead-letter topic."""
 
     FAIL = "fail"
     NULL = "null"

@@ -36,7 +36,7 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 class ArrowColumns:
-    """Converter from record batches to Arrow batches with the columns of a schema.
+    """Converts record batches to Arrow batches with the columns of a schema.
 
     The code avoids `pyarrow.array` and `pyarrow.scalar` for ordinary records. The first call of either imports pandas,
     which takes longer than reading a hundred thousand records.

@@ -29,7 +29,7 @@ class End(Enum):
 
 
 class NoMatch(Enum):
-    """Action if a partition has no record at or after the starting time."""
+    """The action if a partition has no record at or after the starting time."""
 
     ERROR = "error"
     LATEST = "latest"

@@ -109,7 +109,7 @@ TRY_AGAIN_S = 60.0
 
 
 class _Timed(NamedTuple):
-    """The size and duration of a finished micro-batch."""
+    """The number of offsets and the duration of a finished micro-batch."""
 
     tasks: int
     offsets: int
@@ -121,7 +121,7 @@ class _Timed(NamedTuple):
 
 
 class Pace:
-    """Number of tasks, derived from the durations of the last micro-batches.
+    """Chooses the number of tasks from the durations of the last micro-batches.
 
     A duration includes the pause until the next trigger. A long trigger interval therefore results in many tasks, but
     then the time for starting tasks does not matter.
@@ -181,7 +181,7 @@ TRY_AGAIN_AFTER_S = 60.0
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reader that plans micro-batches on the driver. Spark sends copies to the tasks, which read the records."""
+    """Plans micro-batches on the driver, and reads records in the tasks, to which Spark sends copies."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema, options)
@@ -292,11 +292,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit the end of a finished micro-batch for the group ``commitGroupId``."""
+        """Commit the end of a finished micro-batch for the group ``commitGroupId``, so that tools can show the lag."""
         self._ask().commit(Progress.from_json(end))
 
     def stop(self) -> None:
-        """Stop the clients on the driver."""
+        """Stop the query's clients on the driver. Spark calls this when the query ends."""
         if self._driver is not None:
             self._driver.close()
             self._driver = None

@@ -55,7 +55,7 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 class _Owner(Protocol):
-    """Owner of configs: a topic, a group, or a subscription to clients' metrics."""
+    """An object with configs: a topic, a group, or a subscription to clients' metrics."""
 
     source: int
     """Source, in DescribeConfigs, of options set for this owner."""

@@ -115,7 +115,7 @@ def _assignment(result: BeatResult) -> heartbeat.Assignment | None:
 
 
 def by_topic(slots: Iterable[Slot]) -> list[tuple[UUID, list[int]]]:
-    """Group partitions by topic, in their order."""
+    """Return a pair of topic id and partition numbers for each topic, in ascending order."""
     grouped: dict[UUID, list[int]] = {}
     for topic_id, index in sorted(slots):
         grouped.setdefault(topic_id, []).append(index)

@@ -29,7 +29,7 @@ Refused = dict[Partition, errors.BrokerError]
 
 
 def written_partition(context: RequestContext, name: str, topic_id: UUID, index: int) -> Partition:
-    """Return the partition in a Produce request, which newer versions name by the topic's id."""
+    """Return the partition that a Produce request names, by the topic's name or (in newer versions) by its id."""
     state = context.engine.state
     topic = state.topic_by_id(topic_id) if context.api_version >= _TOPIC_IDS_FROM else state.topic(name)
     if not 0 <= index < len(topic.partitions):

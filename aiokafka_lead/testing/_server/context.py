@@ -52,7 +52,7 @@ class Pending:
 
 
 class Connection(Protocol):
-    """The connection of a request, as seen by a handler."""
+    """The connection from which a request came, in the form that handlers see."""
 
     @property
     def node(self) -> BrokerNode: ...
@@ -78,7 +78,7 @@ class Connection(Protocol):
 
 
 class RequestContext:
-    """A request and the broker that received it."""
+    """A request, and the broker that has received it: the argument of every handler."""
 
     __slots__ = ("_rules", "_struck", "api_version", "client_id", "connection", "engine", "node")
 

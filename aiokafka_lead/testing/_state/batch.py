@@ -29,7 +29,7 @@ _MAGIC = 2
 
 
 class NotOneBatchError(errors.InvalidRecordError):
-    """An error that a broker returns before it looks up the log."""
+    """The records of a Produce request are not one valid batch. A broker notices this before it looks up the log."""
 
 
 class BatchHeader(NamedTuple):

@@ -68,7 +68,7 @@ def slots_of(topics: Iterable[tuple[str, Iterable[int]]], cluster: ClusterState)
 
 
 class ClassicMembers:
-    """The operations of a classic group, applied to a consumer group of the new protocol."""
+    """Lets members of the classic protocol use a group of the new protocol, as during a migration (KIP-848)."""
 
     def __init__(self, group: ConsumerGroup, cluster: ClusterState) -> None:
         self._group = group

@@ -83,7 +83,7 @@ class Wanted(NamedTuple):
 
 
 class _Instance:
-    """A client that pushes metrics to a broker."""
+    """A client instance that pushes metrics to a broker."""
 
     __slots__ = ("got_ms", "pushed_ms", "terminating", "version", "wanted")
 
@@ -97,7 +97,7 @@ class _Instance:
 
 
 class ClientMetrics:
-    """The metric subscriptions of a cluster, the formats that its brokers accept, and the received pushes."""
+    """Holds the metric subscriptions of a cluster, the formats that its brokers accept, and the received pushes."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms

@@ -48,7 +48,7 @@ _FIRST_COMMIT_VERSION = 9
 
 
 class ConsumerGroup:
-    """A group's members and its target assignment."""
+    """A group of the new protocol (KIP-848): its members, and the assignment that they move to."""
 
     def __init__(
         self,
@@ -224,7 +224,9 @@ class ConsumerGroup:
         return "Stable" if settled else "Reconciling"
 
     def is_waiting(self, member: ConsumerMember) -> bool:
-        """Return True if other members still own partitions of this member's target."""
+        """Return True if the member cannot reach its target yet, because other members still own some of the
+        partitions.
+        """
         missing = self.target.get(member.member_id, frozenset()) - member.assigned.keys()
         return any(map(self._is_held, missing))
 
@@ -275,7 +277,10 @@ class ConsumerGroup:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def heard_of(self, member: ConsumerMember, session_timeout_ms: int) -> None:
-        """Restart the session of a member. The timer is not moved, because it checks the deadline when it fires."""
+        """Restart the session timeout of a member that has sent a request.
+
+        The timer is not moved, because it checks the deadline when it fires.
+        """
         member.deadline = self.clock.now() + session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self.clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -317,7 +322,7 @@ class ConsumerGroup:
             self.target_epoch = self.epoch
 
     def coordinator_moved(self) -> None:
-        """Restart sessions at another coordinator."""
+        """Restart all sessions, because another coordinator has taken over."""
         for member in self.members.values():
             timeout_ms = self._session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
             self.heard_of(member, timeout_ms)

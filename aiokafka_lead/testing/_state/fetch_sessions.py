@@ -148,7 +148,7 @@ class FetchSession:
         return list(self.partitions.values())
 
     def stir(self, partition: SessionPartition, appended_bytes: int) -> None:
-        """Record a change of this partition."""
+        """Note that the partition has changed, so that the next fetch examines it."""
         self.loud[partition.key] = partition
         if self.waiting is not None:
             self.waiting(appended_bytes)
@@ -186,7 +186,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The fetch sessions of a broker.
+    """Holds the fetch sessions of a broker.
 
     If there are more than ``slots`` sessions, the longest-idle session is evicted.
     """
@@ -200,7 +200,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def clear(self) -> None:
-        """Forget all sessions, like a restarting broker."""
+        """Forget all sessions, as a broker does when it restarts."""
         for session_id in list(self._sessions):
             self.close(session_id)
 
@@ -218,7 +218,10 @@ class FetchSessions:
         return session
 
     def continued(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now: float) -> FetchSession:
-        """Return the session of an incremental request, and advance its epoch."""
+        """Return the session of an incremental request, and advance its epoch.
+
+        Raises the error of the response if the session or the epoch is unknown.
+        """
         session = self._sessions.get(session_id)
         if session is None:
             raise FetchSessionIdNotFoundError(f"there is no fetch session {session_id}")

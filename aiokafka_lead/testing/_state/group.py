@@ -25,7 +25,7 @@ from .members import GroupOptions, GroupState, JoinRequest, JoinResult, Member, 
 
 
 class Group:
-    """A group's members and its state.
+    """A group of the classic protocol: its members and its state.
 
     Invariant: In state EMPTY, there are no members. In every other state, ``leader`` is a member once a generation has
     begun.
@@ -344,7 +344,10 @@ class Group:
         return member
 
     def _heard_of(self, member: Member) -> None:
-        """Restart the session of a member. The timer is not moved, because it checks the deadline when it fires."""
+        """Restart the session timeout of a member that has sent a request.
+
+        The timer is not moved, because it checks the deadline when it fires.
+        """
         member.deadline = self._clock.now() + member.request.session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -385,7 +388,7 @@ class Group:
             self._prepare_rebalance()
 
     def coordinator_moved(self, error: BrokerError) -> None:
-        """Answer waiting members with an error that sends them to the new coordinator, where sessions restart."""
+        """Answer waiting members with an error that sends them to the new coordinator. Sessions restart there."""
         self.answer_all(error)
         for member in self.members.values():
             self._heard_of(member)

@@ -256,7 +256,7 @@ class GroupCoordinator:
         self.share_states.delete_topic(topic.topic_id)
 
     def slot_moved(self, slot: int) -> None:
-        """Move the groups of a slot to another coordinator. Waiting requests get an error."""
+        """Move the groups of this slot to another coordinator. Their waiting requests get an error."""
         for group in self.groups.values():
             if slot_of(group.group_id) == slot:
                 group.coordinator_moved(errors.NotCoordinatorError())

@@ -16,7 +16,7 @@ from .producers import ProducerStates
 
 
 class AbortedTxn(NamedTuple):
-    """The offsets of an aborted transaction, for read_committed consumers."""
+    """The first and last offset of an aborted transaction, which read_committed consumers need."""
 
     producer_id: int
     first_offset: int
@@ -35,9 +35,10 @@ NOWHERE = OffsetAt(-1, -1, -1)
 
 
 class PartitionLog:
-    """Appends and reads batches, and answers queries. Offsets outside the log raise OffsetOutOfRangeError.
+    """The log of a partition: appends batches, reads them, and looks up offsets.
 
-    Invariants: ``_last_offsets[i] == batches[i].last_offset``, and they increase. ``start_offset <= end_offset``.
+    Offsets outside the log raise OffsetOutOfRangeError. Invariants: ``_last_offsets[i] == batches[i].last_offset``, and
+    they increase. ``start_offset <= end_offset``.
     """
 
     def __init__(self) -> None:

@@ -154,7 +154,7 @@ class ProducerStates:
         *,
         transactional: bool,
     ) -> None:
-        """Record the append of a batch that `check` permitted."""
+        """Advance the producer's state after the append of a batch that `check` has permitted."""
         if transactional:
             self._verifications.pop(producer_id, None)
         entry = self.entries.get(producer_id)

@@ -73,7 +73,7 @@ class ShareSession:
 
 
 class ShareWorld(NamedTuple):
-    """State shared by the share groups of all brokers. ``now_ms`` is wall-clock time."""
+    """The state that the share groups of all brokers have in common. ``now_ms`` is wall-clock time."""
 
     clock: Clock
     now_ms: Callable[[], int]
@@ -83,7 +83,7 @@ class ShareWorld(NamedTuple):
 
 
 class ShareBroker:
-    """Share sessions of a broker, and the partitions that it leads."""
+    """Holds the share sessions of one broker, and the delivery state of the partitions that it leads."""
 
     def __init__(self, node_id: int, world: ShareWorld) -> None:
         self.node_id = node_id
@@ -112,7 +112,7 @@ class ShareBroker:
         return session
 
     def continued(self, key: MemberKey, epoch: int) -> ShareSession:
-        """Return the session that a request continues, and advance its epoch."""
+        """Return the session that a request continues, and advance its epoch. Raises an error for a wrong epoch."""
         session = self.session(key)
         if session.epoch != epoch:
             raise InvalidShareSessionEpochError(f"The share session is at epoch {session.epoch}, not {epoch}.")

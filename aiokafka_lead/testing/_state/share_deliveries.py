@@ -63,7 +63,7 @@ class Acquired(NamedTuple):
 
 
 class Delivery:
-    """State of a record, or of all records of a batch."""
+    """The delivery state of one record, or of all records of a batch."""
 
     __slots__ = ("count", "expires_at", "lock", "member_id", "state")
 
@@ -81,7 +81,7 @@ class Delivery:
         self.count += 1
 
     def settle(self, state: RecordState, limit: int) -> None:
-        """End the acquisition. A record that has been delivered ``limit`` times is not delivered again."""
+        """Set the state after an acquisition. After ``limit`` deliveries, the record is not delivered again."""
         used_up = state is RecordState.AVAILABLE and self.count >= limit
         self.state = RecordState.ARCHIVED if used_up else state
         self.member_id = NOBODY
@@ -92,7 +92,7 @@ class Delivery:
             self.lock = None
 
     def copy(self) -> Delivery:
-        """Return a copy without a lock."""
+        """Return a copy without the timer of a lock."""
         return Delivery(self.state, self.count, self.member_id)
 
 
@@ -170,7 +170,7 @@ NO_OFFSET = -1
 
 
 class SavedDelivery(NamedTuple):
-    """State of records that are not acquired. Acquisitions are not saved."""
+    """The saved delivery state of consecutive records. Acquisitions are not saved."""
 
     first: int
     last: int
@@ -216,7 +216,7 @@ class ShareState:
 
 
 class ShareStates:
-    """The states of share partitions by group and partition.
+    """Holds the saved states of all share partitions, by group and partition.
 
     A partition is added on its first assignment to a member of the group.
     """

@@ -29,7 +29,7 @@ _CAREFUL_FROM = 2
 
 
 class Acquisition:
-    """One acquisition by a member, which selects its records among the records read.
+    """Acquires records for one member in one partition, from the records that were read.
 
     With ``exact``, never more records than requested are acquired (KIP-1206).
     """
@@ -96,7 +96,10 @@ class Acquisition:
         return acquired
 
     def _bounds(self, max_records: int) -> tuple[int, int]:
-        """Return the number of records and the last offset. At the limit, released records are still available."""
+        """Return the number of records that may be acquired, and the last offset to consider.
+
+        At the limit of records in flight, released records are still available.
+        """
         shares = self._shares
         wanted = min(max_records, shares.settings().partition_max_record_locks - shares.in_flight)
         last = self._read[-1].last_offset

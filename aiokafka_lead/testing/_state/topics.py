@@ -116,7 +116,10 @@ class Partition:
             self.log.begin_epoch(self.leader_epoch)
 
     def notify(self, appended_bytes: int = -1) -> None:
-        """Notify the fetches that are waiting here."""
+        """Wake the fetches that wait for this partition.
+
+        ``appended_bytes`` is the size of new records, or -1 after any other change.
+        """
         for watcher in list(self.watchers):
             watcher(appended_bytes)
 

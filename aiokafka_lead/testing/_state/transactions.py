@@ -39,7 +39,7 @@ class TxnState(Enum):
 
 
 class EndAnswer(Enum):
-    """Reaction of the coordinator to EndTxn."""
+    """The coordinator's reaction to a request to end a transaction (EndTxn)."""
 
     PREPARE = auto()
     """The transaction is committed or aborted, and the markers follow."""
@@ -94,7 +94,7 @@ END_V2_RETRY: _EndTable = {
 
 
 class Transaction:
-    """State of a transactional id at its coordinator."""
+    """A transactional id at its coordinator: the producer, the state, and the parts of the current transaction."""
 
     __slots__ = (
         "epoch",
@@ -208,7 +208,7 @@ _BUMPS_FROM = 2
 
 
 class TransactionCoordinator:
-    """All transactional ids of the cluster.
+    """Coordinates the transactions of all transactional ids of the cluster.
 
     ``marker_delay_ms`` is the time from a commit or abort to its markers. None holds the markers until `write_markers`.
     """
@@ -308,7 +308,10 @@ class TransactionCoordinator:
         txn.groups.update(dict.fromkeys(groups))
 
     def verified(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        """Return the producer's transaction, so that its partitions can be checked."""
+        """Return the producer's transaction, so that the caller can check its partitions.
+
+        Raises an error unless the id and epoch are current.
+        """
         return self._checked(transactional_id, producer_id, epoch)
 
     def _checked(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
@@ -352,7 +355,7 @@ class TransactionCoordinator:
                 raise ProducerFencedError(f"transactional id {transactional_id} is at epoch {txn.epoch}, not {epoch}")
 
     def time_out(self, transactional_id: str) -> bool:
-        """Abort a transaction that is taking too long, and fence its producer. Return False if none is open."""
+        """Abort a transaction as if its timeout had passed, and fence its producer. Return False if none is open."""
         txn = self.transactions.get(transactional_id)
         if txn is None or txn.state is not TxnState.ONGOING:
             return False
@@ -390,7 +393,7 @@ class TransactionCoordinator:
         return answer
 
     def write_markers(self) -> None:
-        """Write the markers of all transactions that are committed or aborted."""
+        """Write the markers of all transactions that have been committed or aborted but still lack them."""
         for txn in self.transactions.values():
             if txn.is_ending:
                 self._complete(txn)

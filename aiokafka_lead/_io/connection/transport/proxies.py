@@ -73,7 +73,7 @@ class Proxy:
 
 
 class _Unrecorded:
-    """A `Progress` that ignores the results, because those of a proxy's addresses are not recorded."""
+    """A `Progress` that ignores all results, because only brokers' addresses are recorded, not a proxy's."""
 
     def begin(self, address: str, /) -> None:
         pass

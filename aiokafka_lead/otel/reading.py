@@ -304,7 +304,7 @@ class Reads(Processes):
         span = self.kit.start("receive", "receive", SpanKind.CLIENT, self.client, topic, pairs, context, began=began)
         return span if span.is_recording() else None
 
-    # --- ways to read ------------------------------------------------------------------------------------------------
+    # --- loops and runs ----------------------------------------------------------------------------------------------
 
     def records(self) -> RecordLoop:
         """Return the tracing of a loop over records."""

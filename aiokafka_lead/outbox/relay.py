@@ -260,7 +260,7 @@ class Relay:
                 await self._awoken.wait()
             self._awoken = anyio.Event()
 
-    # --- one shard ---------------------------------------------------------------------------------------------------
+    # --- publishing one shard ----------------------------------------------------------------------------------------
 
     async def _work(self, held: _Held) -> None:
         """Publish the records of a shard until the relay hands it over or loses it."""

@@ -196,7 +196,7 @@ class EmbeddedCluster(ClusterControls):
         self._begun: anyio.Event
         self._leaving: anyio.Event
 
-    # --- life --------------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         self._begun, self._leaving = anyio.Event(), anyio.Event()

@@ -358,7 +358,7 @@ class Fetcher:
             self._counters.fetches += 1
             self._counters.fetches_beside_session += beside
 
-    # --- answers -----------------------------------------------------------------------------------------------------
+    # --- processing responses ----------------------------------------------------------------------------------------
 
     def _done(self, planned: PlannedFetch, response: FetchResponse | None, error: KafkaError | None) -> None:
         """Handle the response to a fetch, or its error. The connection calls this."""

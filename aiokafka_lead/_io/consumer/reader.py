@@ -131,7 +131,7 @@ class Reader(Generic[K, V]):
         before, self._listener = self._listener, listener
         return before
 
-    # --- one by one --------------------------------------------------------------------------------------------------
+    # --- reading single records --------------------------------------------------------------------------------------
 
     def records(self, look: RecordLoop | None = None) -> Records:
         """Return an iterator over single records."""
@@ -196,7 +196,7 @@ class Reader(Generic[K, V]):
             if not await self.wait(wanted, deadline):
                 return None
 
-    # --- many --------------------------------------------------------------------------------------------------------
+    # --- reading many records ----------------------------------------------------------------------------------------
 
     async def getmany(
         self, wanted: Wanted, timeout_ms: float, max_records: int | None, due: Due | None = None

@@ -109,7 +109,7 @@ class Commits:
             return {}
         return self._in_hand.done(state for state in states if self.has_log(state))
 
-    # --- kinds of commits --------------------------------------------------------------------------------------------
+    # --- committing --------------------------------------------------------------------------------------------------
 
     async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
         """Commit these offsets or, if None, the offsets after the records that have been handed out.

@@ -161,7 +161,7 @@ class Intake:
             self._identity = self._known[self._key]
         self.usable = True
 
-    # --- without waits ------------------------------------------------------------------------------------------------
+    # --- records that need no wait ------------------------------------------------------------------------------------
 
     def append(
         self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
@@ -302,7 +302,7 @@ class Intake:
             return None
         return self._put(buffer, record, with_others)
 
-    # --- with waits ---------------------------------------------------------------------------------------------------
+    # --- records that may have to wait --------------------------------------------------------------------------------
 
     async def wait_in_line(
         self, record: Record, admission: Admission, deadline: Deadline | None, with_others: bool = False
@@ -420,7 +420,7 @@ class Intake:
         batch.add_delivery(delivery)
         return True
 
-    # --- waits --------------------------------------------------------------------------------------------------------
+    # --- waiting for the topic and for memory -------------------------------------------------------------------------
 
     async def _put_in_line(
         self,

@@ -293,7 +293,7 @@ class SharedSending:
         if broker is not None and (len(broker.outbox) or broker.line):
             self._stir(broker)
 
-    # --- turns -------------------------------------------------------------------------------------------------------
+    # --- giving turns to producers -----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         """Give each producer its turns until cancelled."""

@@ -198,7 +198,7 @@ class WorkersRun(ABC, Generic[S, R]):
         """Return the time at which the oldest running handler started (``time.monotonic()``), or None."""
         return self._workers.stuck_since()
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- ending the run ----------------------------------------------------------------------------------------------
 
     async def finish(self, ready_by: float, end_by: float) -> None:
         """End the run of a consumer that is being stopped.

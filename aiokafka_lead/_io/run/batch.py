@@ -300,7 +300,7 @@ class Batch:
             self._work.given_up(waiting)
         self._stop_taking()
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- offsets to commit -------------------------------------------------------------------------------------------
 
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets after all records. Raises `CommitFailedError` if a partition has been revoked."""

@@ -182,7 +182,7 @@ class Additions:
         """Handle a request without a response. It may still be executed, even in a later transaction of the epoch."""
         self._state.renew = not self._state.v2
 
-    # --- waits of partitions ------------------------------------------------------------------------------------------
+    # --- adding partitions --------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Release waiting partitions and have the coordinator add partitions to the transaction, until cancelled."""

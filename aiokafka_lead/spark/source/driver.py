@@ -25,7 +25,7 @@ from .progress import CheckpointError, Progress, recreation, report
 
 _log = logging.getLogger("aiokafka_lead.spark")
 
-# --- doubts -----------------------------------------------------------------------------------------------------------
+# --- deciding when a partition is lost --------------------------------------------------------------------------------
 #
 # A broker with old metadata, a temporarily withdrawn ACL, or a newly elected leader may wrongly report that a partition
 # does not exist or is shorter than before. A partition in doubt therefore keeps its offset until all answers have

@@ -371,7 +371,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._record_bytes, self._sampled_at = found, now
         return max(1, int(size / self._record_bytes))
 
-    # --- in tasks ----------------------------------------------------------------------------------------------------
+    # --- called in tasks ---------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a Spark partition. Spark calls this in a task."""

@@ -274,7 +274,7 @@ class ConsumerGroup:
         if epoch != member.epoch:
             raise StaleMemberEpochError(f"member {member_id} is at epoch {member.epoch}, not {epoch}")
 
-    # --- ends --------------------------------------------------------------------------------------------------------
+    # --- sessions and the end of membership --------------------------------------------------------------------------
 
     def heard_of(self, member: ConsumerMember, session_timeout_ms: int) -> None:
         """Restart the session timeout of a member that has sent a request.

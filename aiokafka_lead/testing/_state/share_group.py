@@ -246,7 +246,7 @@ class ShareGroup:
     def _topics_wanted(self) -> dict[UUID, int]:
         return {topic: count for each in self.members.values() for topic, count in self._wanted(each).items()}
 
-    # --- ends --------------------------------------------------------------------------------------------------------
+    # --- sessions and the end of membership --------------------------------------------------------------------------
 
     def _heard_of(self, member: ShareMember) -> None:
         """Restart the session timeout of a member that has sent a request.

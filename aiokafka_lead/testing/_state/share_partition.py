@@ -108,7 +108,7 @@ class Acquisition:
             last = min(last, shares.end_offset)
         return wanted, last
 
-    # --- records that were delivered before --------------------------------------------------------------------------
+    # --- records delivered before ------------------------------------------------------------------------------------
 
     def _is_throttled(self, batch: InFlightBatch, first: int, last: int) -> bool:
         return any(
@@ -152,7 +152,7 @@ class Acquisition:
                 break
         return joined(acquired)
 
-    # --- records that were not ---------------------------------------------------------------------------------------
+    # --- records not delivered before --------------------------------------------------------------------------------
 
     def _new(self, first: int, last: int, wanted: int) -> list[Acquired]:
         shares = self._shares

@@ -326,7 +326,7 @@ class TransactionCoordinator:
             raise _ending(txn)
         return txn
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- ending transactions -----------------------------------------------------------------------------------------
 
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, committed: bool, bump: bool

@@ -500,7 +500,7 @@ class Life(Generic[L]):
                 listener()
 
     def on_fatal(self, listener: Callable[[BaseException], None]) -> None:
-        """Call ``listener`` once if the client fails."""
+        """Call ``listener`` with the fatal error, once, if the client fails."""
         self._fatal_listeners.append(listener)
 
     def fail(self, error: KafkaError) -> None:

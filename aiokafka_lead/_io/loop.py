@@ -39,7 +39,7 @@ class Spawn(Protocol):
 
 
 class Spawner(Protocol):
-    """Starts tasks, like anyio's TaskGroup."""
+    """Starts tasks, in the way of anyio's TaskGroup."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> Any: ...
 

@@ -162,7 +162,7 @@ class Sink(Protocol):
     """Destination of records: standard output or a file."""
 
     def write(self, record: Record) -> None:
-        """Buffer a record."""
+        """Accept a record. It may be buffered until `flush`."""
 
     is_kept: bool
     """True if flushed records are safe even if `close` is never called."""
@@ -511,7 +511,7 @@ def _sink(out: Output, form: str, key_as: str, value_as: str, output: str | None
 
 
 class _Lines:
-    """Sink that writes records to standard output."""
+    """Writes records to standard output, each on its own line or by a template."""
 
     is_kept = True
 

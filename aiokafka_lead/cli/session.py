@@ -130,7 +130,7 @@ Its process may be suspended, or the network may be dropping packets.
 
 
 class HasClient(Protocol):
-    """A producer, consumer or admin client."""
+    """A producer, consumer or admin client, whose connections `BrokerWatch` reads."""
 
     _client: Client
 

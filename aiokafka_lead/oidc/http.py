@@ -153,7 +153,7 @@ class Exchange:
                 return dialling.text(outcome)
 
     def _send(self, request: urllib.request.Request, dialling: _Dialling) -> Answer | _Failure:
-        """Send the request to the next address."""
+        """Send the request to the next address of the host. Return the response or the failure."""
         request.dialling = dialling  # type: ignore[attr-defined]
         try:
             with self._opener.open(request, timeout=dialling.left_s()) as response:

@@ -106,7 +106,7 @@ class Instruments:
                 self._stopped[kept, topic] += count
 
     def turn_off(self) -> None:
-        """Stop counting the records of running consumers."""
+        """Stop counting the records of running consumers. Their counts so far are kept."""
         for client in list(self._reading):
             self.stopped(client)
 

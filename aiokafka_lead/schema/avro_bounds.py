@@ -105,7 +105,7 @@ class ContentBounds:
     """
 
     def __init__(self, schema: Any) -> None:
-        """Examine a schema that fastavro has parsed."""
+        """Examine a schema that fastavro has parsed, to find out whether its data needs a check."""
         self._schema = schema
         self._referred = named_of(schema)
         """Named types, including the types of referenced schemas."""

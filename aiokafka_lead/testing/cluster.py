@@ -254,7 +254,7 @@ class EmbeddedCluster(ClusterControls):
             )
 
     async def _serve(self, node: BrokerNode, port: int) -> None:
-        """Start a broker for the first time."""
+        """Start a broker for the first time, on this port (0: any free port)."""
         assert self._task_group is not None
         server = BrokerServer(self._engine, self._handlers, node, self._host, self._task_group)
         node.port = await server.start(port)

@@ -36,7 +36,7 @@ _SHOWN = 300
 
 
 class _Identity(NamedTuple):
-    """The owner of the Kerberos tickets."""
+    """The Kerberos principal whose tickets are used, and the keytab if there is one."""
 
     principal: str | None
     keytab: str | None

@@ -118,7 +118,7 @@ PRODUCE_IDLE_S = 10.0
 
 
 class ConnectionSettings(NamedTuple):
-    """The options of a single connection."""
+    """The options of a client that concern a single connection."""
 
     client_id: str
     request_timeout_s: float

@@ -40,7 +40,7 @@ _MAX_LOST = 3
 
 
 class Fetching(NamedTuple):
-    """A client's settings for fetching tokens."""
+    """The settings of one client for calls of its token provider."""
 
     tasks: Spawner
     timeout_s: float
@@ -176,6 +176,10 @@ class TokenSource:
         return None
 
     async def _ask(self) -> Token:
+        """Call the provider once, and return its token with the extensions of the provider, if any.
+
+        Raises `SaslAuthenticationFailedError` if the result is neither a str nor a `Token`.
+        """
         provider = self.provider
         method = getattr(provider, "token", None)
         given = await self._calls.call(method if callable(method) else provider, self)

@@ -69,7 +69,7 @@ class Channel(Protocol):
 
 
 class FetchChannels(Protocol):
-    """A consumer's channels to all brokers."""
+    """A consumer's channels to all brokers, on its own connections or merged with other consumers' fetches."""
 
     @property
     def held_for_s(self) -> float:

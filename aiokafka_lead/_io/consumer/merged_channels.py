@@ -133,7 +133,7 @@ class _Merger:
         return merger
 
     def start(self) -> None:
-        """Start the task unless it is running."""
+        """Start the task that sends the fetches, unless it is running."""
         if not self._running:
             self._running = True
             self._parent.brokers.add_listener(self._on_node)
@@ -234,6 +234,7 @@ class _Merger:
         plan: Callable[[int, float], MergedRequest | None],
         now: float,
     ) -> None:
+        """Send the merged fetch that ``plan`` returns, if any. Report errors of sending to the consumers."""
         sent: MergedRequest | None = None
         try:
             sent = plan(connection.versions.version_for(FetchRequest), now)

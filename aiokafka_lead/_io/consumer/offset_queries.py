@@ -32,7 +32,7 @@ from ..loop import uninterrupted
 async def list_offsets(
     client: Client, node_id: int, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
 ) -> LookupAnswer[ListedOffset]:
-    """Send one ListOffsets request to a leader."""
+    """Send one ListOffsets request to the leader ``node_id``, and return the offset or error of each partition."""
     request: ListOffsetsRequest = list_offsets_request(
         timestamps,
         client.metadata.snapshot,
@@ -110,6 +110,10 @@ class OffsetQueries:
                 return
 
     async def _round(self, query: _Query) -> None:
+        """Query all leaders of the remaining partitions once, concurrently.
+
+        Raises an error that a retry cannot solve. Other errors are stored in the query.
+        """
         metadata = self._client.metadata
         snapshot = metadata.snapshot
         leaders, leaderless = by_leader(query.left, snapshot)

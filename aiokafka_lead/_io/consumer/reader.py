@@ -346,7 +346,7 @@ class Reader(Generic[K, V]):
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End all current and later iterations."""
+        """End all iterations, current and later ones, because the consumer is being stopped."""
         self.stopped = True
         self.wake.set()
         if self._deserializing is not None:
@@ -409,7 +409,7 @@ class Reader(Generic[K, V]):
 
 
 class AnyOf:
-    """The union of several containers of partitions."""
+    """A container of all partitions that are in any of several containers."""
 
     def __init__(self, containers: Sequence[Container[TopicPartition]]) -> None:
         self._containers = containers

@@ -150,6 +150,10 @@ class Subscriber:
             self._apply(snapshot)
 
     def _apply(self, snapshot: ClusterSnapshot) -> None:
+        """Assign the partitions that the subscription selects in this snapshot.
+
+        In a group, pass the subscription to the member instead, because the group assigns partitions.
+        """
         subscription = self._subscription
         if not subscription.by_topics:
             return

@@ -327,6 +327,7 @@ class Coordinators:
 
 
 async def _find(sought: Key, connection: Connection) -> Broker:
+    """Ask a broker for the coordinator of one key. Raises the broker's error if it names none."""
     kind, key = sought
     version = connection.versions.version_for(FindCoordinatorRequest)
     several = version >= FIRST_VERSION_WITH_SEVERAL_KEYS

@@ -211,7 +211,7 @@ class Standing:
             self._asking[1].cancel()
 
     def step(self) -> Step:
-        """Return what the member must do next."""
+        """Return the next step that the member must take, for the tasks to carry out."""
         return self.member.step(time.monotonic())
 
     async def ask(self, step: Ask) -> None:

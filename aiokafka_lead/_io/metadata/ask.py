@@ -184,7 +184,7 @@ class TopicLookups:
         self._waiters: dict[str, Waiter[TopicMetadata]] = {}
 
     def want(self, name: str) -> None:
-        """Look up an unknown topic without waiting."""
+        """Begin to look up an unknown topic, and do not wait for the result."""
         self._topics.look_up(name, time.monotonic())
         self._wake()
 
@@ -208,7 +208,10 @@ class TopicLookups:
                 del self._waiters[name]
 
     def answered(self, names: Iterable[str], snapshot: ClusterSnapshot, node_id: int, now: float) -> None:
-        """Process a broker's response about these topics."""
+        """Pass the results for these topics to the waiting calls, and log the topics that are missing.
+
+        ``snapshot`` contains the response of the broker ``node_id``.
+        """
         missing: dict[int, list[str]] = {}
         for name in names:
             entry = snapshot.topics.get(name)

@@ -59,7 +59,7 @@ class ProducerIds:
         """The error of the last request for a producer id, or None after a success."""
 
     async def run(self, identity: IdempotentSequencing) -> None:
-        """Request producer ids until cancelled."""
+        """Request a producer id whenever the sender needs one, until cancelled."""
         failures = 0
         while True:
             if identity.producer_id >= 0:

@@ -171,7 +171,7 @@ class CheckedSends:
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
     ) -> Record:
-        """Check and serialize a record."""
+        """Check and serialize the arguments of a send. Return the record to put into a batch."""
         name = topic if type(topic) is str and topic in self._topics else check_topic(topic)
         pairs = () if headers is None else check_headers(headers)
         number = ANY_PARTITION if partition is None else check_partition(partition)

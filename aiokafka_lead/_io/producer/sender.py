@@ -115,7 +115,7 @@ class Sender:
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start sending."""
+        """Listen to brokers and metadata, and start the task that sends batches or join the shared one."""
         self._parking.start()
         self._brokers.add_listener(self._on_node)
         self._metadata.add_listener(self._on_snapshot)

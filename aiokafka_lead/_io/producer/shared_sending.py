@@ -136,7 +136,7 @@ class SharedSending:
         return sending
 
     def join(self, seat: Seat) -> None:
-        """Add a producer that has started."""
+        """Add a producer that has started. The first one also starts the task."""
         self._seats.add(seat)
         if not self._running:
             self._running = True
@@ -306,6 +306,7 @@ class SharedSending:
             await self._wake.wait(None if at == math.inf else max(0.0, at - time.monotonic()))
 
     def _give_turns(self, now: float) -> None:
+        """Give a turn to each producer that has requested one or is due at the time ``now``."""
         if self._look_at <= now:
             self._look_at = math.inf
             self._stirred.update(dict.fromkeys(self._brokers.values()))

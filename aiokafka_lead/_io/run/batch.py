@@ -155,6 +155,7 @@ class Batch:
         return any(partition.state.tp in partitions for partition in self._work)
 
     async def _take(self) -> None:
+        """Take more records until the batch is full, its time is up, or the transaction is lost."""
         while self._left > 0 and not self.lost:
             left_s = self._until - time.monotonic()
             if left_s <= 0:
@@ -264,6 +265,7 @@ class Batch:
             self._work.given_up(slot)
 
     def _failed(self, slot: HandlerSlot, record: Record, error: BaseException) -> None:
+        """Handle the exception that a handler has raised: end the run, or store it for the decision about the batch."""
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
         elif isinstance(error, _FATAL):

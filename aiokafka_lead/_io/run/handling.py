@@ -156,7 +156,7 @@ class Intake:
         return work is None or tp in work
 
     def _begin_scans(self) -> None:
-        """Start scans of newly assigned retry partitions."""
+        """Start to scan newly assigned retry partitions from their positions to their ends."""
         following, positions = self._following, self._reading.positions
         if following is None:
             return
@@ -263,6 +263,7 @@ class RetryEnds:
         self._engine.client.spawn(self._find, scans, name="kafka retry partitions")
 
     async def _find(self, scans: dict[TopicPartition, Scan]) -> None:
+        """Find the ends for these scans, with retries, until they are found or no partition is assigned any longer."""
         engine = self._engine
         while left := [tp for tp in scans if tp in engine.reading.positions]:
             try:

@@ -141,6 +141,7 @@ async def _head(stream: ByteStream) -> bytes:
 
 
 def _answer(head: bytes, pages: Mapping[str, Callable[[], Page]]) -> bytes:
+    """Return the bytes of the HTTP response to a request, given its head."""
     method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
     found = pages.get(path)

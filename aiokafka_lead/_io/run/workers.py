@@ -25,7 +25,7 @@ FAIR_S = 0.005
 
 
 class Slot(Protocol):
-    """A handler's place for one record."""
+    """Holds one record while a handler processes it. Each worker has a slot."""
 
     @property
     def busy(self) -> bool:
@@ -246,7 +246,7 @@ class Workers(Generic[S, R]):
         self.rouse()
 
     def _grant(self) -> None:
-        """Give free places to waiting tasks."""
+        """Give free places to the tasks that wait in `place`, in order."""
         while self._claims and len(self._all) + self._places < self._concurrency:
             self._places += 1
             self._claims.popleft().set()

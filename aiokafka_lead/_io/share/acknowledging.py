@@ -81,6 +81,12 @@ class Acknowledging:
         return Acknowledgement(self, one)
 
     def _decide_checked(self, record: Record, kind: int) -> None:
+        """Acknowledge a record after checks.
+
+        Raises `IllegalStateError` for a record of another consumer or one that is already acknowledged, and
+        `UnsupportedVersionError` for a renewal that the broker does not support. If the lock is lost, the outcome is
+        the error.
+        """
         self._client.check()
         exchange, acquired = record._exchange, record._acquired
         if self._planner.exchanges.get(exchange.node_id) is exchange:

@@ -56,7 +56,7 @@ class Endings:
         """True once the task has ended."""
 
     async def run(self) -> None:
-        """Carry out errands until cancelled."""
+        """Carry out the errands that need a task, one by one, until cancelled."""
         try:
             while True:
                 await self._wanted.wait()

@@ -443,7 +443,7 @@ class Transactions:
             self.parts.aborted([fate])
 
     async def _get_ready(self, deadline: Deadline) -> None:
-        """Wait until the next transaction may begin."""
+        """Wait until the next transaction may begin: the previous one has ended, and there is a producer id."""
         while self.state.phase is not Phase.READY:
             self.state.check_fenced()
             ending = self._endings.current

@@ -205,7 +205,7 @@ class RangeReader:
             self._consumer.pause(tp)
 
     def _assign(self) -> None:
-        """Assign only the partitions with incomplete ranges."""
+        """Assign to the consumer only the partitions whose ranges are incomplete."""
         self._paused = 0
         self._consumer.assign(list(self._current))
 

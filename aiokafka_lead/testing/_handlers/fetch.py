@@ -249,6 +249,7 @@ class _Read:
         return topic.partitions[part.partition]
 
     def _read(self, part: SessionPartition, partition: Partition) -> wire.PartitionData:
+        """Read one partition, and return its part of the response. Raises the error of the partition."""
         errors.raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
         self._check_replica(part, partition)
         log = partition.log

@@ -19,7 +19,7 @@ class CloseConnection(Exception):
 
 
 class Pending:
-    """A response that a handler provides later."""
+    """A response that the handler provides later by `complete`. Until then, the connection is muted."""
 
     __slots__ = ("done", "on_done", "on_give_up", "response")
 

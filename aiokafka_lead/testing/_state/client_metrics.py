@@ -75,7 +75,7 @@ naming.show_in("aiokafka_lead.testing", TelemetryPush)
 
 
 class Wanted(NamedTuple):
-    """The metrics that a client should push."""
+    """The metrics that a client should push, and how often."""
 
     subscription_id: int
     metrics: tuple[str, ...]

@@ -45,7 +45,7 @@ class MetadataView(NamedTuple):
 
 
 class BrokerNode:
-    """A broker, as seen by the cluster."""
+    """A broker in the controller's view: its address, rack and liveness."""
 
     __slots__ = ("fetch_sessions", "host", "node_id", "port", "rack", "registered", "running")
 
@@ -137,7 +137,7 @@ class ClusterState:
         return tuple(node.view() for node in self.registered())
 
     def freeze(self) -> MetadataView:
-        """Return the current metadata, for later responses."""
+        """Return a copy of the current metadata, with which later requests are answered."""
         topics = {topic.name: self.topic_view(topic) for topic in self.topics.values()}
         return MetadataView(self.broker_views(), self.controller_id, topics)
 

@@ -135,7 +135,10 @@ class ConsumerGroup:
         return self.members.get(self.static.get(instance_id, ""))
 
     def known_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
-        """Return a member. Raises UnknownMemberIdError and FencedInstanceIdError."""
+        """Return the member with these ids.
+
+        Raises UnknownMemberIdError, or FencedInstanceIdError if another member has the instance id.
+        """
         if instance_id is not None:
             static = self.static_member(instance_id)
             if static is None:

@@ -68,7 +68,7 @@ class SessionPartition:
         return self.topic, self.partition
 
     def watch(self) -> None:
-        """Notify the session of this partition's changes."""
+        """Let the partition's changes notify the session from now on."""
         if self.watched is not self.target and self.session is not None:
             self.unwatch()
             self.watched = self.target
@@ -160,6 +160,7 @@ class FetchSession:
             partition.session = None
 
     def update(self, wanted: Iterable[SessionPartition], forgotten: Iterable[PartitionKey]) -> None:
+        """Apply the added, changed and removed partitions of an incremental request to the session."""
         for partition in wanted:
             known = self.partitions.get(partition.key)
             if known is None:

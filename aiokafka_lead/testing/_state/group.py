@@ -207,6 +207,7 @@ class Group:
         self._begin_generation()
 
     def _begin_generation(self) -> None:
+        """Begin the next generation with the members that have joined, and answer their requests."""
         self.generation += 1
         if self._phase_timer is not None:
             self._phase_timer.cancel()

@@ -179,7 +179,7 @@ class SavedDelivery(NamedTuple):
 
 
 class ShareState:
-    """The saved state of a share partition."""
+    """The state of a share partition that outlives its leader: the start offset and the deliveries."""
 
     __slots__ = ("completed", "deliveries", "leader_epoch", "start_offset")
 
@@ -231,7 +231,7 @@ class ShareStates:
         return self._groups.get(group_id, {}).get(slot)
 
     def add(self, group_id: str, slots: Iterable[Slot]) -> None:
-        """Add partitions without a state."""
+        """Add partitions that have no state yet. Known partitions are unchanged."""
         states = self._groups.setdefault(group_id, {})
         for slot in slots:
             states.setdefault(slot, ShareState(NO_OFFSET))

@@ -52,7 +52,7 @@ class AnyioTransport:
 
     @staticmethod
     async def connect(address: AddressInfo) -> SocketStream:
-        """Return a connected stream. Raises OSError."""
+        """Connect to an address, and return the stream. Raises OSError."""
         try:
             host, port, *more = address[1]
             scope = f"%{more[1]}" if more and more[1] else ""  # of a link-local address

@@ -37,7 +37,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
 
     @staticmethod
     async def connect(address: AddressInfo) -> socket.socket:
-        """Return a connected non-blocking socket. Raises OSError."""
+        """Connect to an address, and return the non-blocking socket. Raises OSError."""
         family, sockaddr = address
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:

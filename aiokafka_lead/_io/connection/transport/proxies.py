@@ -113,6 +113,10 @@ class _HttpProxy(Proxy):
     """
 
     async def _through(self, host: str, port: int) -> socket.socket:
+        """Return a socket connected to this host by the method CONNECT.
+
+        Raises `KafkaConnectionError` if the proxy refuses.
+        """
         sock = await self._reach()
         try:
             await _send(sock, self._request(host, port))

@@ -445,7 +445,7 @@ async def _clock(admin: AdminClient, findings: Findings) -> None:
 
 
 async def _replicas(admin: AdminClient, alive: set[int], findings: Findings, seconds: float) -> None:
-    """Check that all replicas are alive and in sync, and that no leader moves within this number of seconds."""
+    """Check that all replicas are alive and in sync, and that no leader moves within ``seconds``."""
     before = await admin.describe_topics()
     everything = [(topic, partition) for topic in before.values() for partition in topic.partitions]
     lost = [f"{topic.name}-{partition.partition}" for topic, partition in everything if partition.leader_id < 0]

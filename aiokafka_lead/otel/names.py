@@ -56,7 +56,7 @@ class Attribute(Enum):
 
 
 class Wording(NamedTuple):
-    """The versions of the semantic conventions that are in use."""
+    """The semantic conventions in use, which determine the names of attributes: the old ones, the new ones, or both."""
 
     old: bool
     new: bool

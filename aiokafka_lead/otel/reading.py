@@ -21,7 +21,7 @@ from .names import Attribute, Value, extracted, mark, may_be_sampled, read, reco
 
 # --- spans of the application's processing ----------------------------------------------------------------------------
 #
-# Each is the current span during the processing.
+# Such a span is the current one while the application processes its records.
 
 MOST_LINKS = 128
 """OpenTelemetry's default limit of links per span."""

@@ -78,7 +78,7 @@ def _made(resolved: ResolvedSchema, *, of_writer: bool) -> tuple[Any, dict[str, 
 
 
 def _parsed(schemas: list[Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the last schema, and the named types of all schemas."""
+    """Parse schemas, each of which may refer to the ones before it. Return the last one, and all named types."""
     named: dict[str, Any] = {}
     return [fastavro.parse_schema(each, named) for each in schemas][-1], named
 

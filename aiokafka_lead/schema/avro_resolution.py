@@ -169,7 +169,7 @@ _TOP = ("", "")
 
 
 class _Type(NamedTuple):
-    """The properties of the type of a field in the reader's schema."""
+    """The type of a field in the reader's schema, as far as it affects how values are resolved."""
 
     is_logical: bool
     """True if the type, or a type in it, has a logical type."""

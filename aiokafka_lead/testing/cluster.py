@@ -220,7 +220,7 @@ class EmbeddedCluster(ClusterControls):
             if self._running.error is not None:
                 failures.append(self._running.error)
         if error is None and failures:
-            # It is an ExceptionGroup if all of them are Exceptions.
+            # This creates an ExceptionGroup if all failures are Exceptions.
             raise BaseExceptionGroup("the embedded cluster failed", failures)
 
     async def _run(self) -> None:

@@ -101,7 +101,7 @@ class Brokers:
 
     @property
     def nodes(self) -> Mapping[int, Broker]:
-        """The known nodes."""
+        """The known nodes by id. Bootstrap servers have negative ids."""
         return {node_id: node.broker for node_id, node in self._nodes.items()}
 
     def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
@@ -241,12 +241,12 @@ class Brokers:
         return [link.connection.versions for link in links if link.connection is not None and link.connection.ready]
 
     def failed_since(self, at: float) -> list[int]:
-        """Return the nodes whose last attempt failed, or whose connection was lost, at this time or later."""
+        """Return the nodes whose latest attempt failed, or whose connection was lost, at the time ``at`` or later."""
         reachability = self._reachability
         return [node_id for node_id, node in self._nodes.items() if reachability.failed_since(node.endpoint, at)]
 
     def ready_since(self, node_id: int, at: float) -> bool:
-        """Return True if a connection to the node became ready at this time or later."""
+        """Return True if a connection to the node became ready at the time ``at`` (monotonic) or later."""
         node = self._nodes.get(node_id)
         return node is not None and self._reachability.ready_since(node.endpoint, at)
 

@@ -100,7 +100,7 @@ class Link:
 
     @property
     def stage(self) -> str | None:
-        """Stage of the connection that is being set up, or None."""
+        """The stage of the connection that is being set up, for error messages, or None if there is none."""
         return self._attempt.stage if self._attempt is not None else None
 
     @property

@@ -289,7 +289,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         self._absence_watch.look_soon()  # another consumer may already have found that some topics do not exist
 
     def unsubscribed(self) -> None:
-        """End waiting reads, because the consumer no longer has a subscription or assignment."""
+        """End reads that are waiting, because the consumer no longer has a subscription or assignment."""
         self._notify()
         if self.run.work is not None:
             self.run.work.unsubscribed()

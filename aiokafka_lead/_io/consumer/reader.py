@@ -164,7 +164,7 @@ class Reader(Generic[K, V]):
         return None
 
     async def give_way(self) -> None:
-        """Let other tasks run, unless they have run within the last `FAIR_S`."""
+        """Let other tasks run, unless they have run within the last `FAIR_S` seconds."""
         if time.monotonic() > self._gave_way_at + FAIR_S:
             await anyio.lowlevel.checkpoint()
             self._gave_way_at = time.monotonic()

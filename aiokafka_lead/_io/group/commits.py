@@ -267,7 +267,7 @@ class Commits:
                 self.tracing.committed(began, offsets, failure)
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait at most this long for commits in flight to end.
+        """Wait for commits in flight to end, at most ``timeout_s`` seconds.
 
         A consumer that has left the group could not repeat them.
         """
@@ -329,9 +329,9 @@ class GroupPart:
     """The offsets of one group member within a transaction (see `TransactionPart`)."""
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
-        """Take ``offsets``, by default the offsets after all records handed out.
+        """Take ``offsets``, by default the offsets after all records that have been handed out.
 
-        Raises `CommitFailedError`, and `IllegalStateError` with auto-commit.
+        Raises `IllegalStateError` if the consumer commits automatically, and the errors of `Commits.begin_part`.
         """
         if commits.automatic:
             raise IllegalStateError(
@@ -343,8 +343,5 @@ class GroupPart:
         self.group: ConsumerGroupMetadata = commits.membership({tp.topic for tp in self.offsets})
 
     def ended(self, *, committed: bool) -> None:
-        """Handle the end of the transaction.
-
-        Unless it was certainly committed, the consumer goes back to the committed offsets.
-        """
+        """End the part. Unless the transaction was certainly committed, return to the committed offsets."""
         self.source.end_part(self, self.offsets, committed=committed)

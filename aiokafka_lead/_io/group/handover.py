@@ -112,9 +112,9 @@ class Handover:
     async def _release(
         self, work: ParallelWork, partitions: Partitions, deadline: float, still: Callable[[], bool]
     ) -> None:
-        """Let a run give up partitions by the deadline. End early if another step has become necessary.
+        """Let a run give up these partitions by the deadline. Return early if ``still`` returns False.
 
-        For example, if the coordinator has removed the member, others own all of its partitions.
+        This happens, for example, if the coordinator has removed the member. Other members then own its partitions.
         """
         async with tasks_of_block() as tasks:
 

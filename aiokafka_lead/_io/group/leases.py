@@ -231,7 +231,7 @@ class AutoCommit:
             self._log.warning(text, time.monotonic() - began_at, extra=_COMMIT)
 
     def hurry(self, until: float) -> None:
-        """End the wait for a commit by this time (``time.monotonic()``), because the consumer is being stopped."""
+        """End the wait for a commit by the time ``until`` (``time.monotonic()``). The consumer is being stopped."""
         self._last.hurry(until)
 
     async def _commit_in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:

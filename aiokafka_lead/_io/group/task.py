@@ -129,7 +129,10 @@ class GroupTask:
         return self._handover.tells and in_task() and anyio.get_current_task().id == self._rebalancing
 
     async def close(self, timeout_s: float) -> None:
-        """Commit, give up the partitions, and leave the group, within this time. Static members do not leave."""
+        """Commit, give up the partitions, and leave the group, within ``timeout_s`` seconds.
+
+        Static members do not leave.
+        """
         if not self._running:
             return
         self._closing, self._standing.subscribed = True, False

@@ -165,7 +165,7 @@ class _Parked:
         self._futures: list[asyncio.Future[None]] = []
 
     def add(self, future: asyncio.Future[None]) -> None:
-        """Add a task's future. The finished futures of earlier waits are removed."""
+        """Add the future of one more waiting task. Futures of earlier waits that have ended are removed."""
         futures = self._futures
         while futures and futures[-1].done():
             futures.pop()

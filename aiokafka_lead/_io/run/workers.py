@@ -281,7 +281,7 @@ class Workers(Generic[S, R]):
                     worker.began_at = now
                     if take_over is not None and take_over(slot, record):
                         if slot.busy:
-                            # The record keeps its slot.
+                            # The record keeps its slot, so the worker needs another one.
                             slot = worker.slot = work.slot()
                         continue
                     if not self._relief and (work.turns or work.aside):

@@ -319,7 +319,10 @@ class ShareExchanging:
     # --- stop --------------------------------------------------------------------------------------------------------
 
     async def close(self, timeout_s: float) -> None:
-        """Release unread records, send the last acknowledgements, and close all sessions, within this time."""
+        """Release unread records, send the last acknowledgements, and close all sessions.
+
+        The call takes at most ``timeout_s`` seconds.
+        """
         self._closing = True
         self._buffer.hold_only((), time.monotonic())
         with anyio.move_on_after(timeout_s):

@@ -91,7 +91,7 @@ class ShareMembership:
             raise own_copy(error)
 
     async def leave(self, timeout_s: float) -> None:
-        """Leave the group within this time."""
+        """Leave the group, and wait at most ``timeout_s`` seconds for the coordinator's response."""
         self._member.leave(time.monotonic())
         self.notify()
         with anyio.move_on_after(timeout_s):

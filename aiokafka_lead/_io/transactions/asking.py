@@ -34,9 +34,9 @@ Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
 
 
 def soon_s(passed_s: float) -> float:
-    """Return the delay in seconds before a request is repeated.
+    """Return the delay in seconds before a request is repeated that was refused with `ConcurrentTransactionsError`.
 
-    It has been refused with `ConcurrentTransactionsError` for ``passed_s`` seconds.
+    ``passed_s`` is the time in seconds since the first refusal. The coordinator is usually ready soon.
     """
     return min(LONGEST_MS / 1000, max(SOON_MS / 1000, passed_s / 2))
 

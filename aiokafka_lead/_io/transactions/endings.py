@@ -137,7 +137,7 @@ class Endings:
 
 
 async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
-    """Log a warning for each transaction that is open for half of its timeout. Runs until cancelled."""
+    """Log a warning when a transaction has been open for half of its timeout. Runs until cancelled."""
     half_s = state.timeout_ms / 2000
     warned = 0
     while True:

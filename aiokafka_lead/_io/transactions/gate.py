@@ -33,7 +33,10 @@ class TransactionGate:
         return self._of_block
 
     def watch(self) -> None:
-        """Count uses of the producer outside the block. Its sends do not take the fast path any longer."""
+        """Count uses of the producer outside the open block, for `Consumer.run`.
+
+        To be counted, sends of the producer no longer take the fast path.
+        """
         admission = self._intake.admission
 
         def check() -> None:

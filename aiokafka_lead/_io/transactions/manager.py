@@ -124,7 +124,7 @@ class Transactions:
         self.state.resume(opened, time.monotonic())
 
     async def stop(self, timeout_s: float | None) -> None:
-        """Abort the open transaction. Give up after this time (default: `ABORT_WITHIN_S`)."""
+        """Abort the open transaction, within ``timeout_s`` seconds (default: `ABORT_WITHIN_S`)."""
         timeout_s = ABORT_WITHIN_S if timeout_s is None else timeout_s
         if self.state.phase in _ENDABLE:
             self._log.warning("the producer was stopped during a transaction, which is aborted")

@@ -175,7 +175,10 @@ def without_key(records: memoryview) -> list[int]:
 
 
 def outside(records: memoryview, from_ms: int, to_ms: int) -> list[int]:
-    """Return the indices of the records with a timestamp (other than -1) before or after these times."""
+    """Return the indices of the records with a timestamp before ``from_ms`` or after ``to_ms``.
+
+    Records with the timestamp -1 are ignored.
+    """
     times = (record.timestamp_ms for record in _records(records))
     return [index for index, time_ms in enumerate(times) if time_ms != -1 and not from_ms <= time_ms <= to_ms]
 

@@ -137,7 +137,10 @@ class ClassicMembers:
         assignments: dict[str, bytes],
         reply: Callable[[SyncResult], None],
     ) -> None:
-        """Return a member's assignment. Assignments that the member sends for other members are ignored."""
+        """Answer a member's SyncGroup request with its assignment.
+
+        Assignments that the member sends for other members are ignored, because the coordinator computes them.
+        """
         member, joined = self._checked(member_id, instance_id, generation)
         chosen, metadata = joined.protocols[0]
         if protocol_type not in (None, PROTOCOL_TYPE) or protocol not in (None, chosen):

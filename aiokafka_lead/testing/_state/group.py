@@ -395,7 +395,7 @@ class Group:
             self._heard_of(member)
 
     def answer_all(self, error: BrokerError) -> None:
-        """Answer all waiting members with this error."""
+        """Answer all members that wait for JoinGroup or SyncGroup with this error."""
         for member in list(self.members.values()):
             member.answer_join(JoinResult(member.member_id, error))
             member.answer_sync(SyncResult(error))

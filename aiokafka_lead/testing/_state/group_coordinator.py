@@ -110,7 +110,7 @@ class GroupCoordinator:
         self.offsets = Offsets()
 
     def to_join(self, group_id: str, request: JoinRequest) -> ClassicApi:
-        """Return the group to join, created for a new member if necessary."""
+        """Return the group to join. If a new member names a group that does not exist, create it."""
         limits = self.options
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             raise errors.InvalidSessionTimeoutError(

@@ -144,7 +144,7 @@ class Coordinators:
         return broker
 
     def epoch(self, kind: int, key: str) -> int:
-        """Return the number of changes of a key's coordinator."""
+        """Return how many times the key's coordinator has changed."""
         self.of(kind, key)
         return self._epochs[kind, slot_of(key)]
 

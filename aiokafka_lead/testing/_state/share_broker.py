@@ -172,7 +172,11 @@ class ShareBroker:
         )
 
     def load(self, group_id: str, partition: Partition) -> SharePartition:
-        """Return the state of a partition, after loading it if necessary. Raises an error if this is impossible."""
+        """Return the delivery state of a partition, and load it if this broker does not have it.
+
+        Raises NotLeaderOrFollowerError, or UnknownServerError if the partition was never assigned to a member of the
+        group.
+        """
         shares = self.loaded(group_id, partition)
         if shares is not None:
             return shares

@@ -66,7 +66,7 @@ class Acquisition:
         if wanted <= 0:
             return []
         if shares.batches and self._offset < first and shares.archive(self._offset, first - 1, RecordState.AVAILABLE):
-            # They are no longer in the log.
+            # Available records before the first one read are no longer in the log.
             shares.may_have_available = True
         base = first
         floor = shares.floor(first)

@@ -14,7 +14,7 @@ NO_LEADER = -1
 
 
 class PartitionView(NamedTuple):
-    """A partition as shown by metadata at a certain time."""
+    """A partition in the state that metadata showed at some time."""
 
     number: int
     leader_id: int
@@ -25,7 +25,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic as shown by metadata at a certain time."""
+    """A topic in the state that metadata showed at some time."""
 
     name: str
     topic_id: UUID

@@ -187,7 +187,7 @@ def _alert(reason: str | None) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the cause of one of anyio's errors, or the error itself."""
+    """Return the operating system's error behind one of anyio's errors, or the error itself if it has no cause."""
     while isinstance(error, (anyio.BrokenResourceError, anyio.EndOfStream)) and error.__cause__ is not None:
         error = error.__cause__
     return error

@@ -108,8 +108,8 @@ class _Before:
 class _HttpProxy(Proxy):
     """A proxy that supports CONNECT (RFC 9110, section 9.3.6).
 
-    This does not use python-socks, which assumes that the first packet of a response contains the whole head. If it
-    does not, python-socks would leave the rest to be read as data from the broker.
+    This does not use python-socks, which assumes that the first packet of a response contains the whole head. If the
+    head takes several packets, python-socks leaves the rest to be read as data from the broker.
     """
 
     async def _through(self, host: str, port: int) -> socket.socket:

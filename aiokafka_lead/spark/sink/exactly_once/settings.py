@@ -92,7 +92,10 @@ class ExactlyOnce:
         return self.config(self.main_id).max_block_ms
 
     def config(self, transactional_id: str) -> ProducerConfig:
-        """Return the configuration of a producer. Raises ValueError for options that conflict with transactions."""
+        """Check the producer options with this id, and return the configuration.
+
+        Raises ValueError for options that conflict with transactions.
+        """
         given = {**self.producer_options, "transactional_id": transactional_id}
         return configuration(self.options, ProducerConfig, given)
 

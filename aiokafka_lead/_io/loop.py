@@ -53,7 +53,10 @@ class _Parked(Protocol):
 
 
 class _TrioParked:
-    """A suspended trio task. One flag is enough, because trio does not abort a rescheduled task."""
+    """A suspended trio task.
+
+    One flag is enough to tell whether it was woken, because trio does not abort a task that it has rescheduled.
+    """
 
     __slots__ = ("_done", "_scope", "_task")
 

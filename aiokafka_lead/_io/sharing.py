@@ -145,7 +145,7 @@ class SharedMetadata:
         return self._actor.snapshot
 
     def open(self) -> None:
-        """Start keeping the metadata of this client's topics."""
+        """Begin to keep the metadata of the topics that this client has added."""
         self._open = True
         self._actor.add_topics(self._topics.elements())
         self._actor.set_all_topics(self._everything, self)

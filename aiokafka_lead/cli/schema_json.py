@@ -301,7 +301,7 @@ def _own_name(schema: Any) -> str:
 
 
 def _branch_names(schema: Any, space: str) -> tuple[str, ...]:
-    """Return the names of a union branch in Avro's JSON encoding."""
+    """Return the names by which Avro's JSON encoding may refer to a branch of a union."""
     if isinstance(schema, dict) and "name" not in schema:
         return (schema["type"],)
     own = _own_name(schema)

@@ -155,7 +155,10 @@ class FromJson:
         self._convert = convert
 
     async def encode(self, content: bytes, topic: str, *, is_key: bool) -> bytes:
-        """Encode a JSON text. Raises `SchemaContentError` if it is not JSON or does not match the schema."""
+        """Convert a JSON text to the bytes of a key or value.
+
+        Raises `SchemaContentError` if it is not JSON or does not match the schema.
+        """
         try:
             value = (self._convert or read_json)(content.decode())
         except RecursionError:

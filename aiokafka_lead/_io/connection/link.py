@@ -261,7 +261,10 @@ class Link:
         self._settle(successor, None)
 
     async def _connect(self, group: Spawner) -> Connection | None:
-        """Connect and return the ready connection if it is still wanted. A failure is raised from waiting calls."""
+        """Connect, and return the ready connection, or None if it is no longer wanted or the attempt has failed.
+
+        A failure is raised from the calls that wait for the connection.
+        """
         try:
             connection = await self._set_up(self._new_attempt, group)
         except KafkaError as failure:

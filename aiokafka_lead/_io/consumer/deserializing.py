@@ -24,7 +24,10 @@ TOGETHER = 512
 
 
 async def of_application(record: Record, by: Deserializers) -> Record:
-    """Return the record with deserialized contents. Raises `RecordDeserializationError`."""
+    """Return the record with its key and value deserialized by the application's deserializers.
+
+    Raises `RecordDeserializationError`.
+    """
     key = await _part(record, by.key, "key", SEEK_ON)
     return record.with_content(key, await _part(record, by.value, "value", SEEK_ON))
 

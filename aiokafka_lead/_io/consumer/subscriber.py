@@ -136,7 +136,10 @@ class Subscriber:
             self._assign(self._subscription.assigned)
 
     def watch(self, now: float) -> float | None:
-        """Report topics that cannot be read. Return the time of the next check, or None."""
+        """Report missing and forbidden topics to the next read.
+
+        Returns the time of the next check (``time.monotonic()``), or None if no topic is in question.
+        """
         subscription, snapshot = self._subscription, self._client.metadata.snapshot
         due = subscription.next_problem()
         if snapshot is not self._watched or (due is not None and now >= due):

@@ -165,7 +165,7 @@ class Commits:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """The latest snapshot of the cluster."""
+        """The latest snapshot of the cluster, in which topic ids are looked up."""
         return self._metadata.snapshot
 
     def membership(

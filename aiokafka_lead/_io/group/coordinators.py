@@ -110,9 +110,9 @@ class Coordinators:
     def answered(
         self, kind: CoordinatorKind, key: str, node_id: int, error: KafkaError | None, asked_at: float
     ) -> bool:
-        """Process the result of a request to the coordinator.
+        """Process the result of a request to the coordinator: a response (``error`` is None) or an error.
 
-        Return True if the coordinator will be looked up again.
+        ``asked_at`` is the time at which the request was sent. Returns True if the coordinator will be looked up again.
         """
         return self._inquiry((kind, key)).answered(node_id, error, asked_at, time.monotonic())
 

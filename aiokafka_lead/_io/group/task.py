@@ -221,7 +221,10 @@ class GroupTask:
                 await self._expire()
 
     async def _expire(self) -> None:
-        """Leave the group because the application is taking too long. Prevent commits of the records in hand."""
+        """Leave the group, because the application has not requested records for ``max_poll_interval_ms``.
+
+        Records in hand must not be committed afterwards.
+        """
         await self._handover.commit_done()
         # The application may have read during the commit.
         expires_at = self._poll.expires_at()

@@ -184,7 +184,7 @@ class TopicLookups:
         self._waiters: dict[str, Waiter[TopicMetadata]] = {}
 
     def want(self, name: str) -> None:
-        """Begin to look up an unknown topic, and do not wait for the result."""
+        """Begin to look up an unknown topic in the background, for a caller that does not wait."""
         self._topics.look_up(name, time.monotonic())
         self._wake()
 
@@ -235,7 +235,7 @@ class TopicLookups:
             )
 
     def fail(self, error: KafkaError) -> None:
-        """Raise this error from all waiting calls."""
+        """Make all calls that wait for a topic raise this error."""
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():
             waiter.set_error(error)

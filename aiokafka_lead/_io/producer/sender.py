@@ -165,7 +165,7 @@ class Sender:
             self._seat.leave()
 
     def metrics(self) -> ProducerMetrics:
-        """Return the producer's metrics."""
+        """Return the counters and the state of the buffer, for `Producer.metrics`."""
         from ...metrics import ProducerMetrics
 
         accumulator = self.accumulator

@@ -172,7 +172,7 @@ class _Parked:
         futures.append(future)
 
     def set_result(self, value: None, /) -> None:
-        """Wake the tasks."""
+        """Wake the tasks, because the outcome is done or was divided."""
         for future in self._futures:
             if not future.done():
                 future.set_result(None)

@@ -176,7 +176,7 @@ class Batch:
     # --- handling records --------------------------------------------------------------------------------------------
 
     async def handle(self, calls: Calls, log: ClientLog) -> None:
-        """Run the handlers until all have returned or failed."""
+        """Run the handlers with ``calls`` until all records are handled, or the transaction is lost."""
         together = self._together
         async with anyio.create_task_group() as tasks:
             workers = self._workers = Workers(
@@ -363,7 +363,7 @@ class BatchPart:
         return self
 
     def ended(self, *, committed: bool) -> None:
-        """Finish the batch. Unless it is certain that it was committed, the consumer moves back."""
+        """Finish the batch. Unless it was certainly committed, the consumer goes back to the committed offsets."""
         if not self._is_over:
             self._is_over = True
             self._commits.end_part(self, self.offsets, committed=committed)

@@ -207,7 +207,7 @@ class ExactlyOnceRun:
             )
 
     def _over(self) -> bool:
-        """Return True if the application has stopped or unsubscribed the consumer."""
+        """Return True if nothing is left to read, because the application has stopped or unsubscribed the consumer."""
         return self._reader.stopped or self._engine.subscription.kind is SubscriptionKind.NONE
 
     async def _pause(self, delay_s: float) -> None:

@@ -232,7 +232,10 @@ class _Open:
 
 
 async def deserialized(record: Record, by: Deserializers) -> Record:
-    """Return the record with deserialized contents. Raises `RecordDeserializationError`."""
+    """Return the record with its key and value deserialized by the application's deserializers.
+
+    Raises `RecordDeserializationError`.
+    """
     if by.plain:
         return record
     if by.waits:

@@ -34,7 +34,7 @@ class Slot(Protocol):
 
     @property
     def record(self) -> Any:
-        """The record in this slot."""
+        """The record in this slot, which the worker is handling."""
         ...
 
 
@@ -65,7 +65,7 @@ class Workload(Protocol[S, R_co]):
         """Finish the slot's record, because its handler has returned."""
 
     def given_up(self, slot: S, /) -> None:
-        """Take back the slot's record, which is not done."""
+        """Take back the slot's record, whose handler has not finished it."""
 
 
 class Worker(Generic[S]):

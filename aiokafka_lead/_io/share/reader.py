@@ -236,7 +236,10 @@ class ShareReader:
 
 
 async def deserialized(record: Record, by: Deserializers) -> Record:
-    """Return the record with deserialized contents. Raises `RecordDeserializationError`."""
+    """Return the record with its key and value deserialized by the application's deserializers.
+
+    Raises `RecordDeserializationError`.
+    """
     if by.plain:
         return record
     contents = []

@@ -20,7 +20,7 @@ from .asking import Asking
 
 
 class Ending:
-    """The waiters for an errand, such as a commit or an abort, while it is carried out."""
+    """One errand while it is carried out, such as a commit or an abort, and its waiters."""
 
     def __init__(self, settled: Waiter[None] | None = None) -> None:
         """Begin the errand. A caller that already waits for `settled` passes the object on which it waits."""
@@ -85,9 +85,10 @@ class Endings:
         return ending
 
     def carry_out(self, errand: Errand | None, settled: Waiter[None] | None = None) -> Ending:
-        """Send the errand's first request now, unless the errand is None.
+        """Begin the errand, and return the object on which to wait for it.
 
-        ``settled`` is passed if a caller is already waiting for it.
+        The first request is sent now if possible. If the errand is None, no request is needed. ``settled`` is passed if
+        a caller already waits for it.
         """
         ending = self._new(settled)
         if errand is None:

@@ -133,7 +133,7 @@ class Transactions:
             await self._endings.current.over.done_within(timeout_s)
 
     def check(self) -> None:
-        """Raise an error if the producer cannot be used now from this task."""
+        """Raise an error if the producer cannot be used now from this task, for example because it is stopped."""
         self._client.check()
 
     def is_open(self, number: int) -> bool:
@@ -294,7 +294,11 @@ class Transactions:
         return self._unlearnt
 
     def _end_at_once(self, settled: Waiter[None]) -> bool:
-        """Request the commit as soon as the last response arrives, without waking the task that called `commit`."""
+        """Request the commit in the connection's callback, right after the last response.
+
+        Returns False if that is not possible now. The task that called `commit` then does it. Waking that task first
+        would take longer.
+        """
         if self.state.phase is not Phase.COMMITTING or self._additions.busy:
             return False
         try:
@@ -330,7 +334,10 @@ class Transactions:
             raise own_copy(ending.refusal)
 
     async def leave(self) -> None:
-        """Abort the open transaction after an error, which reaches the caller within a few seconds."""
+        """Abort the open transaction, because its block has failed.
+
+        Returns within a few seconds, even if the coordinator does not respond, so that the caller gets the error soon.
+        """
         if self.state.phase not in (Phase.OPEN, Phase.FAILED):
             return
         try:

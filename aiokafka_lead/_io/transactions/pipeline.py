@@ -141,9 +141,9 @@ class Pipeline(Kind):
         self._go_on()
 
     async def leave(self, chained: ChainedTransaction, error: BaseException) -> None:
-        """Abort the transaction, because its block raised this error.
+        """Abort the transaction, because its block raised ``error``.
 
-        The error reaches the caller within a few seconds.
+        Returns within a few seconds, even if the coordinator does not respond, so that the caller gets the error soon.
         """
         if isinstance(error, TransactionAbortedError) and isinstance(chained.reason, TransactionAbortedError):
             self._failure = None  # the reason has already been raised, for example by a delivery

@@ -146,7 +146,7 @@ class Pace:
         return enough
 
     def began(self, tasks: int, offsets: int, now: float) -> None:
-        """Record that a micro-batch was planned. Spark may request the same plan several times."""
+        """Note that a micro-batch was planned with this many tasks. Spark may request the plan several times."""
         if tasks and self._running is None:
             self._running = tasks, offsets, now
 

@@ -206,7 +206,7 @@ class ServerConnection:
         self.abort()
 
     def wait_for(self, pending: Pending, on_done: Callable[[Response | None], None]) -> None:
-        """Wait for a later response. Until then, the connection is muted."""
+        """Mute the connection until ``pending`` has its response, and then call ``on_done`` with it."""
         self._pending = pending
 
         def done(response: Response | None) -> None:

@@ -95,11 +95,11 @@ class RequestContext:
 
     @property
     def is_faultless(self) -> bool:
-        """True if no rule applies to this request's topics and partitions."""
+        """True if no fault rule applies to the topics and partitions of this request."""
         return not self._rules
 
     def fault_code(self, topic: str, partition: int | None = None) -> int:
-        """Return the error code that a rule sets for a topic or a partition, or 0."""
+        """Return the error code that a fault rule sets for this topic or partition, or 0 if there is none."""
         for rule in self._rules:
             if rule.error_code is not None and self._strikes(rule, topic, partition):
                 return rule.error_code

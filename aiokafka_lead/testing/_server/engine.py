@@ -46,7 +46,7 @@ class BrokerOptions:
 
 @dataclass
 class StaleMetadata:
-    """Outdated metadata, and the number of further responses that contain it."""
+    """Outdated metadata that brokers still send, and the number of further responses that contain it."""
 
     view: MetadataView
     broker: int | None

@@ -162,7 +162,10 @@ def marker(
 
 
 def first_record_at(batch: StoredBatch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
-    """Return the offset and timestamp of the first record at or after a time and an offset, or None."""
+    """Return the first record at or after a time and an offset, as a pair of offset and timestamp.
+
+    Returns None if the batch has no such record.
+    """
     for record in _records(batch.data):
         if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
             return record.offset, record.timestamp_ms

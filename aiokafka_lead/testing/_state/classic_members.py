@@ -75,7 +75,10 @@ class ClassicMembers:
         self._cluster = cluster
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """Handle a member that joins or rejoins. Raises an error, or calls ``reply`` immediately."""
+        """Handle JoinGroup of a member that joins or rejoins.
+
+        Raises the error of the response, or calls ``reply`` immediately.
+        """
         self._check_protocols(request)
         if not request.member_id and request.instance_id is None and request.known_id_required:
             reply(JoinResult(str(uuid4()), MemberIdRequiredError()))

@@ -58,7 +58,7 @@ class MemberState(Enum):
 
 
 class ConsumerMember:
-    """One member, of either protocol.
+    """A member of a consumer group, using either protocol.
 
     Invariant: no partition is in ``assigned`` or ``revoking`` of two members of a group.
     """

@@ -141,7 +141,7 @@ class FetchSession:
         self.waiting: Callable[[int], None] | None = None
 
     def to_look_at(self, now: float) -> list[SessionPartition]:
-        """Return the partitions that a fetch has to examine now."""
+        """Return the partitions that a fetch has to examine now: the changed ones, or sometimes all."""
         if now < self.whole_look_at:
             return list(self.loud.values())
         self.whole_look_at = now + WHOLE_LOOK_EVERY_S

@@ -73,7 +73,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else -1
 
     def set_epoch(self, epoch: int) -> None:
-        """Start another epoch without batches, at sequence 0."""
+        """Begin another epoch, in which sequence numbers start at 0. Batches of the old epoch are forgotten."""
         if epoch != self.epoch:
             self.batches.clear()
             self.epoch = epoch
@@ -135,7 +135,7 @@ class ProducerStates:
 
     @staticmethod
     def _check_verified(producer_id: int, sequence: int, verification: Verification, *, is_new: bool) -> None:
-        """Check the rules of a transaction's first write to a partition."""
+        """Check a transaction's first write to a partition, which the coordinator must have verified."""
         if is_new and verification.from_zero and sequence != 0:
             raise OutOfOrderSequenceNumberError(f"producer {producer_id} starts at sequence {sequence}, not at 0")
         if sequence > verification.lowest_sequence:

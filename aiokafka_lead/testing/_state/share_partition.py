@@ -291,7 +291,9 @@ class SharePartition(InFlightRecords):
                 yield offset, offset, delivery, self._allowed(said.type_of(offset))
 
     def _named(self, said: AcknowledgedBatch) -> list[InFlightBatch]:
-        """Return the batches that contain the records of an acknowledgement."""
+        """Return the batches that contain the acknowledged records. Raises the error of a real broker if any is
+        missing.
+        """
         floor = self.floor(said.first)
         if floor is None and said.first < self.start_offset <= said.last:
             floor = self.floor(self.start_offset)

@@ -254,7 +254,10 @@ class Calls(Requests):
         items: Mapping[K, I],
         deadline: Deadline,
     ) -> dict[K, V]:
-        """Send a request for several items of a group to the group's coordinator."""
+        """Call ``ask`` with a connection to the coordinator of group ``key`` and the items.
+
+        Items with retriable errors are requested again, as in `settle`. If the coordinator moves, the call follows it.
+        """
 
         async def ask_it(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, key, deadline)

@@ -106,7 +106,10 @@ def _units(counted: ResolvedSchema) -> set[str]:
 
 
 def _convert(number: int, writer: Any, reader: Any = None) -> int:
-    """Return a time in the unit of the reader's schema, rounded down. Avro's schema resolution ignores units."""
+    """Convert a time, read with the type ``writer``, to the unit of the type ``reader``. Round down.
+
+    fastavro calls this. It is needed because Avro's schema resolution ignores units.
+    """
     wanted = reader.get("arrow", "") if isinstance(reader, dict) else ""
     there, here = (_PER_SECOND.get(name.rpartition("-")[2]) for name in (writer["arrow"], wanted))
     return number if there is None or here is None else number * here // there

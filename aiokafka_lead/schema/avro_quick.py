@@ -133,7 +133,10 @@ class QuickLooks:
         return f"({v} is None or {found})" if len(others) < len(branches) else found
 
     def _several(self, others: list[Any], v: str, *, nullable: bool) -> str:
-        """Return the source of an expression for several branches that have different Python types."""
+        """Return an expression for a union of several types, one of which may be null (``nullable``).
+
+        Types that Python cannot tell apart are left to `AvroFit`.
+        """
         kinds = [each["type"] for each in others]
         plain = all("logicalType" not in each and each["type"] in _EXACT for each in others)
         if not plain or sum(kind in ("int", "long", "float", "double") for kind in kinds) > 1:

@@ -248,7 +248,7 @@ def _kept(value: Any, _writer: Any, _reader: Any = None) -> Any:
 
 
 def _as_reader(value: Any, writer: Any, reader: Any = None) -> Any:
-    """Convert a value to its type in the reader's schema."""
+    """Convert a value to its type in the reader's schema. fastavro calls this for the types marked `_AS_READER`."""
     described = reader if isinstance(reader, dict) else {"type": reader}
     kind, logical, before = described["type"], described.get("logicalType"), writer[_BEFORE]
     if before is not None and logical is not None:  # use the writer's type, which may have another unit or scale

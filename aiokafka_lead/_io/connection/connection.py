@@ -389,7 +389,8 @@ class Connection:
     ) -> None:
         """Write a request, and add it to the requests in flight if it expects a response.
 
-        A request without a response is done once the operating system has accepted it, which may be at once.
+        ``on_done`` is called with the response or the error (see `submit`). A request without a response is done once
+        the operating system has accepted it, which may be at once.
         """
         assert self._transport is not None
         ledger = self._ledger

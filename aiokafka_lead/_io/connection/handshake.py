@@ -125,7 +125,7 @@ async def shake_hands(
 async def _negotiate(
     connection: Connection, security: Security, expected: Expected | None, version: int
 ) -> tuple[ApiVersions, int]:
-    """Request the API versions. Fall back to lower versions of the request if necessary (KIP-511).
+    """Request the API versions, first with ``version``, then with lower versions if necessary (KIP-511).
 
     Returns the broker's API versions, and the version of the request that was answered.
     """

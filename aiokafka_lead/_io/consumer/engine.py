@@ -274,7 +274,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         self._news.tell()
 
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None = None, listener: object = None) -> None:
-        """Subscribe to these topics, or to the topics that match the pattern."""
+        """Subscribe to these topics, or to the topics that match ``pattern``. See `Consumer.subscribe`."""
         if pattern is None:
             self.subscription.subscribe(topics, listener)
         else:

@@ -191,7 +191,10 @@ class HealthWatch:
 
 
 def unusable(started_at: float | None, started: bool, fatal: KafkaError | None) -> str | None:
-    """Return the reason why a consumer cannot be used, or None."""
+    """Return the reason why a consumer cannot be used, or None if it can.
+
+    ``started_at`` is None before the start. ``started`` is False after a stop. ``fatal`` is the fatal error.
+    """
     if started_at is None:
         return "the consumer has not been started"
     if not started:

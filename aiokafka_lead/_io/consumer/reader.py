@@ -223,9 +223,10 @@ class Reader(Generic[K, V]):
     def _take(
         self, wanted: Wanted, limit: int | None, due: Due | None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Take buffered records for `getmany`, for about `TAKE_S` seconds at most.
+        """Take up to ``limit`` buffered records of the partitions ``wanted``, for `getmany`.
 
-        Raises an error only if no records have been taken, because they would be lost.
+        Stops after about `TAKE_S` seconds. Raises an error only if no records have been taken, because they would be
+        lost.
         """
         taken: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
         until = time.monotonic() + TAKE_S
@@ -303,9 +304,10 @@ class Reader(Generic[K, V]):
             raise
 
     async def _is_ready(self, chunk: Chunk, limit: int | None, within_s: float) -> bool:
-        """Deserialize the chunk's next records. Return False if other tasks have run, and may have changed the chunk.
+        """Deserialize up to ``limit`` of the chunk's next records, within ``within_s`` seconds.
 
-        It hands out no record.
+        Returns True if the next record was already deserialized. Otherwise, other tasks have run and may have changed
+        the chunk, so the caller must look again.
         """
         if chunk.ready_left() > 0:
             return True

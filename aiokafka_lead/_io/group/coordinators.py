@@ -186,7 +186,7 @@ class Coordinators:
             raise
 
     async def back_off(self, kind: CoordinatorKind, key: str, refused_by: int | None, delay_s: float) -> None:
-        """Wait for the delay.
+        """Wait for ``delay_s`` seconds after a refusal by the broker ``refused_by``.
 
         If the coordinator must be looked up, returns as soon as another broker is the coordinator.
         """
@@ -201,7 +201,10 @@ class Coordinators:
 
     @contextmanager
     def waiting(self, kind: CoordinatorKind, key: str, node_id: int) -> Iterator[None]:
-        """Raise `NotCoordinatorError` in the block if the coordinator is silent and another broker replaces it."""
+        """In the block, wait for a response of the coordinator ``node_id``.
+
+        Raises `NotCoordinatorError` if the coordinator does not respond and another broker replaces it.
+        """
         with anyio.CancelScope() as scope:
             wait = self.begin_wait((kind, key), node_id, scope.cancel)
             try:

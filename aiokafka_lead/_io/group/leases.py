@@ -74,7 +74,10 @@ class Leases:
     async def commit(
         self, state: PartitionState, end: Position, topic_id: UUID | None, timeout_ms: float | None
     ) -> bool:
-        """Commit the offset after a batch. Return False if its partition has been reassigned or its topic recreated."""
+        """Commit ``end``, the position after a batch of this partition.
+
+        Returns False if the partition has been reassigned since, or if the topic no longer has the id ``topic_id``.
+        """
         return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end, timeout_ms)
 
     def topic_id(self, state: PartitionState) -> UUID | None:
@@ -89,10 +92,11 @@ class Leases:
     def transaction_part(
         self, state: PartitionState, end: Position, topic_id: UUID | None, times_back: int
     ) -> GroupPart:
-        """Return the offset after a batch as a part of a transaction.
+        """Return ``end``, the position after a batch of this partition, as a part of a transaction.
 
-        Raises `CommitFailedError` if the batch's partition no longer belongs to this consumer, or if the batch will be
-        handed out again.
+        ``topic_id`` and ``times_back`` are the values at the time at which the batch was handed out. Raises
+        `CommitFailedError` if the partition no longer belongs to this consumer, or if the batch will be handed out
+        again.
         """
         if times_back != self._in_hand.times_back:
             raise CommitFailedError(

@@ -242,13 +242,17 @@ class TopicLookups:
 
 
 def topic_error(name: str, code: int, more: str = "") -> KafkaError:
-    """Return the error for a topic's error code."""
+    """Return the error with this ``code`` for a topic. ``more`` is appended to its message."""
     kind = error_for_code(code)
     return kind(f"topic {name!r}: {kind().message}{more}")
 
 
 def not_known(name: str, lookups: int, snapshot: ClusterSnapshot, timeout_ms: float, unreachable: str) -> KafkaError:
-    """Return the error after a timeout, which says whether no broker has responded or the topic does not exist."""
+    """Return the error of a call that has waited for a topic in vain.
+
+    It is `RequestTimedOutError` if no broker has responded, and otherwise the brokers' error for the topic. ``lookups``
+    is the number of responses, and ``unreachable`` describes the failed brokers.
+    """
     entry = snapshot.topics.get(name)
     if unreachable or (entry is None and lookups == 0):
         return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:.0f} ms{unreachable}")

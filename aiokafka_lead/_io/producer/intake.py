@@ -215,7 +215,10 @@ class Intake:
         timestamp_ms: int,
         headers: Sequence[Header],
     ) -> Delivery | None:
-        """Accept a checked record. Return None if memory is short or the sender should run first."""
+        """Append a checked record to a batch of its topic's ``buffer``, or open a new batch.
+
+        Returns None if memory is short or the sender should run first.
+        """
         delivery = buffer.append(value, key, partition, timestamp_ms, headers)
         if delivery is None and buffer.count and not self._accumulator.crowded():
             delivery = self._put(buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers), False)

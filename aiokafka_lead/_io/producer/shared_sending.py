@@ -70,7 +70,11 @@ class Seat:
         on_done: OnDone,
         unsent: Callable[[KafkaError], None],
     ) -> None:
-        """Send a request that expects a response. If it has to wait, it may be joined with others."""
+        """Send a request that expects a response, at once or joined with requests of other producers.
+
+        ``on_done`` is called with the response or the error, or ``unsent`` with the error of a request that was not
+        sent.
+        """
         self._sending.submit(connection, Parcel(connection, version, Part(self, request, on_done, unsent)))
 
     def leave(self) -> None:

@@ -122,7 +122,7 @@ class Batches(Gatherer):
     async def _run(
         self, batch: Gathered[BatchRoute], workers: Workers[HandlerSlot, Record], worker: Worker[HandlerSlot]
     ) -> None:
-        """Handle the records of a batch together, and each alone if this fails.
+        """Handle the records of ``batch`` together, and each alone if this fails, once there is a place for ``worker``.
 
         If the order by key applies across retry topics, waits until records sent to other topics are written.
         """
@@ -181,7 +181,7 @@ class Batches(Gatherer):
         return found
 
     async def _handle_together(self, worker: Worker[HandlerSlot], by: BatchRoute, members: list[_Member]) -> bool:
-        """Handle records in one call of the handler. Return False if each of them must be handled alone."""
+        """Handle these records in one call of the handler ``by``. Return False if each must be handled alone."""
         attempts = min(self._attempts(member.record) for member in members)
         first = members[0]
         while True:
@@ -280,7 +280,10 @@ async def raised(
     timeout_ms: float | None,
     around: AbstractContextManager[object],
 ) -> BaseException | None:
-    """Call a batch handler. Return the exception that it raises, or None."""
+    """Call a batch handler with ``items``, inside ``around``. Return the exception that it raises, or None.
+
+    A handler that exceeds ``timeout_ms`` raises TimeoutError.
+    """
     try:
         with around:
             await timed(handle, timeout_ms)(items)

@@ -325,7 +325,12 @@ class ExactlyOnceRun:
         return await deserialized(made, self._deserializers)
 
     async def _is_elsewhere(self, batch: Batch, txn: Any, record: Record) -> bool:
-        """Return True if the record is not handled here. If necessary, send it to another topic first."""
+        """Return True if the record needs no handler here, for one of three reasons.
+
+        It is a copy of another record, it must follow another record of its key to a retry topic, or its fate was
+        decided after an earlier attempt. In the last two cases, the record is first sent to the other topic if
+        necessary.
+        """
         following = self._following
         if following is not None and following.concerns(record):
             if following.is_copy(record):

@@ -289,7 +289,11 @@ class ShareExchanging:
         self._buffer.add(data, now)
 
     def _note(self, planned: Planned, now: float, refused: KafkaError | None, *, answered: bool) -> None:
-        """Store the duration of a request, and the error if the broker has refused its acknowledgements."""
+        """Count the finished request, and trace its acknowledgements.
+
+        ``refused`` is the error with which the broker has refused the acknowledgements, or None. ``answered`` is False
+        if there was no response.
+        """
         if planned.fetched:
             self._counters.fetched(planned.exchange.node_id, planned.sent_at, now, answered=answered)
         if not planned.acks:

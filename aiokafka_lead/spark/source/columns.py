@@ -123,7 +123,10 @@ def _number(number: int) -> pa.Scalar:
 
 
 def _microseconds(arrow: pa.RecordBatch, kind: pa.DataType, runs: list[Run]) -> pa.Array:
-    """Return timestamps in microseconds. A record without a timestamp gets -1 ms, as stored by Kafka."""
+    """Return the timestamps as the type ``kind``, in microseconds. Records without one get -1 ms, as in Kafka.
+
+    Raises OverflowError, which names the record, for a time that Spark cannot represent.
+    """
     timestamps = arrow.column("timestamp")
     if timestamps.null_count:
         timestamps = timestamps.fill_null(pa.scalar(-1, timestamps.type))

@@ -155,7 +155,10 @@ def parse_numbers(name: str, text: str) -> tuple[range, ...]:
 
 
 def _from_json(name: str, text: str, example: str, convert: Callable[[Any], T]) -> T:
-    """Parse and convert JSON. Raises ValueError with an example if either fails."""
+    """Parse the JSON of the option ``name``, and return the result of ``convert``.
+
+    Raises ValueError, which contains ``example``, if either fails.
+    """
     try:
         return convert(json.loads(text))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):

@@ -200,7 +200,7 @@ def _check_renewal(request: fetch.ShareFetchRequest) -> None:
 def _session(
     context: RequestContext, request: fetch.ShareFetchRequest, key: tuple[str, str], *, acknowledges: bool
 ) -> ShareSession | None:
-    """Return the session of a request, or None if the request ends it."""
+    """Return the session of member ``key`` for this request, or None if the request ends the session."""
     broker = context.engine.share_broker(context.node.node_id)
     wanted = [(topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions]
     if request.share_session_epoch == FINAL_EPOCH:

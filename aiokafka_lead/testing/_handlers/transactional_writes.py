@@ -107,7 +107,11 @@ def _ask_for_partitions(
 
 
 def ask_for_group(context: RequestContext, transactional_id: str, producer_id: int, epoch: int, group_id: str) -> None:
-    """Raise an error unless the coordinator allows the producer to commit offsets of a group."""
+    """Raise an error unless the producer may commit offsets of this group in its transaction.
+
+    From TxnOffsetCommit 5 on, the coordinator adds the group to the transaction. Before, the group must have been
+    added.
+    """
     if context.engine.groups.offsets.is_open(producer_id, epoch, group_id):
         return
     transactions = context.engine.transactions

@@ -97,7 +97,7 @@ def _add_partitions(
     *,
     verify_only: bool,
 ) -> list[adding.AddPartitionsToTxnTopicResult]:
-    """Add all partitions or none.
+    """Add all partitions to the transaction, or none. With ``verify_only``, check that they have been added.
 
     If a partition is unknown, the error of the other partitions is OPERATION_NOT_ATTEMPTED.
     """

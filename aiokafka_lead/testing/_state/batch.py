@@ -148,7 +148,9 @@ def marker(
     committed: bool,
     coordinator_epoch: int,
 ) -> StoredBatch:
-    """Return the control batch that ends a transaction."""
+    """Return the control batch that ends a producer's transaction: a commit marker if ``committed``, else an abort
+    marker.
+    """
     data = control_batch(
         ControlType.COMMIT if committed else ControlType.ABORT,
         base_offset=base_offset,

@@ -175,7 +175,11 @@ class ConsumerGroup:
     # --- epochs and the target ---------------------------------------------------------------------------------------
 
     def advance(self, member: ConsumerMember, *, changed: bool, owned: frozenset[Slot] | None) -> None:
-        """Advance the epoch after a change, compute its target, and move the member one step towards it."""
+        """Advance the group's epoch and target if something has changed, and move ``member`` one step.
+
+        ``changed`` is True if the member has joined or changed its subscription. ``owned`` contains the partitions that
+        it has reported, or is None.
+        """
         subscribed, assignor = self._topics_wanted(), self.assignor
         if changed or subscribed != self._subscribed or assignor != self._preferred:
             self.epoch += 1

@@ -87,7 +87,11 @@ class ProducerStates:
         self._verifications: dict[int, Verification] = {}
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, from_zero: bool) -> bool:
-        """Return True if the coordinator must verify a write because the transaction is not open here yet."""
+        """Return True if the coordinator must verify a write before the append.
+
+        That is the case unless the producer's transaction is already open in this partition. ``sequence`` is the
+        write's first sequence number.
+        """
         entry = self.entries.get(producer_id)
         if entry is not None and entry.txn_first_offset is not None and entry.epoch == epoch:
             return False

@@ -61,7 +61,10 @@ class ShareSession:
             self.nameless.discard(slot)
 
     def must_tell(self, slot: Slot, *, has_records: bool, has_error: bool) -> bool:
-        """Return True if the response must include a partition, and remember that it does."""
+        """Return True if the response must include this partition, and note that it does.
+
+        It must if there are records or an error, and once after it was added to the session or had an error.
+        """
         told = self.partitions.get(slot)
         if told is None:
             return has_records or has_error

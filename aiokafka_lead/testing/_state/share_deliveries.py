@@ -152,7 +152,7 @@ def joined(runs: list[Acquired]) -> list[Acquired]:
 
 
 def without(runs: list[Acquired], first: int, last: int) -> list[Acquired]:
-    """Return the runs without the offsets within bounds."""
+    """Return the runs without the offsets from ``first`` to ``last``, splitting runs if necessary."""
     left: list[Acquired] = []
     for run in runs:
         if run.last < first or run.first > last:

@@ -117,7 +117,10 @@ class Acquisition:
         )
 
     def _of(self, batch: InFlightBatch, first: int, last: int, wanted: int, *, throttled: bool) -> list[Acquired]:
-        """Acquire the available records of a batch, together or one by one."""
+        """Acquire the batch's available records from ``first`` to ``last``.
+
+        They are acquired together if possible, and one by one if the batch is only partly wanted or is ``throttled``.
+        """
         whole = batch.whole
         if whole is not None and whole.state is not RecordState.AVAILABLE:
             return []

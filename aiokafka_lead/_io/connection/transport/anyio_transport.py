@@ -87,7 +87,10 @@ class AnyioTransport:
         handler: TransportHandler,
         max_frame_bytes: int,
     ) -> AnyioTransport:
-        """Open the stream on a connected socket, with a TLS handshake if there is a context. Raises `KafkaError`."""
+        """Open the stream on a connected socket. With ``ssl_context``, do the TLS handshake with ``host`` first.
+
+        ``handler`` receives frames of at most ``max_frame_bytes``. Raises `KafkaError`.
+        """
         if ssl_context is None:
             return cls(connected, handler, max_frame_bytes)
         try:

@@ -66,7 +66,10 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         handler: TransportHandler,
         max_frame_bytes: int,
     ) -> AsyncioTransport:
-        """Open the stream on a connected socket, with a TLS handshake if there is a context. Raises `KafkaError`."""
+        """Open the stream on a connected socket. With ``ssl_context``, do the TLS handshake with ``host`` first.
+
+        ``handler`` receives frames of at most ``max_frame_bytes``. Raises `KafkaError`.
+        """
         protocol = cls(handler, max_frame_bytes)
         try:
             await asyncio.get_running_loop().create_connection(

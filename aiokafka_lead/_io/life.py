@@ -466,7 +466,7 @@ class Life(Generic[L]):
                 self._let_go(ClientClosedError())
 
     def spawn(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None:
-        """Run a task until the client stops. An error that it does not catch becomes the client's fatal error."""
+        """Run ``fn`` in a task until the client stops. An error that it does not catch is fatal for the client."""
         if self._tasks is None:
             raise ClientClosedError if self._closed else NotStartedError
         if in_task():

@@ -88,7 +88,7 @@ class _Threads:
         self._lock = threading.Lock()
 
     def do(self, call: Callable[[], Any], report: Callable[[_Outcome], None]) -> None:
-        """Make the call and report its outcome. Uses a waiting thread, or starts a new one."""
+        """Make the call in a waiting thread or a new one. ``report`` is called in that thread with the outcome."""
         with self._lock:
             one_waits = self._idle > 0
             self._idle -= one_waits

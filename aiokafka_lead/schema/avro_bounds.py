@@ -118,7 +118,7 @@ class ContentBounds:
         self._may_be_empty(schema)
 
     def check(self, content: bytes, at: int) -> None:
-        """Raise `SchemaContentError` for a value that is nested too deeply, or is too large."""
+        """Raise `SchemaContentError` if the value at position ``at`` is nested too deeply, or is too large."""
         # Each level of nesting takes at least a byte.
         if self._unbounded or (self._recursive and len(content) - at > DEPTH_MAX):
             _Scan(self._named, content, at).run(self._schema)

@@ -80,9 +80,9 @@ class GssapiLogin:
             return await self.call("getting a ticket", partial(_acquire, self._identity))
 
     async def call(self, doing: str, call: Callable[[], T]) -> T:
-        """Call the library in a thread, and return the result.
+        """Make a call of the library in a thread, and return the result.
 
-        Converts the library's errors to errors of this package.
+        The library's errors become errors of this package, whose text says what the client was ``doing``.
         """
         try:
             return await self._calls.run(call)

@@ -65,7 +65,10 @@ class Channel(Protocol):
         ...
 
     def send(self, planned: PlannedFetch, done: FetchDone) -> None:
-        """Send a fetch. Raises `KafkaError` if it was not sent."""
+        """Send a fetch. ``done`` is called later with the response or the error.
+
+        Raises `KafkaError` if it was not sent.
+        """
 
 
 class FetchChannels(Protocol):

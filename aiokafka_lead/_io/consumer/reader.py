@@ -56,7 +56,7 @@ class ReadListener(Protocol):
         """Called when the application starts to wait. Returns the time at which to call `returned` again, or None."""
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Called when records from this position on have been handed out together."""
+        """Called when records from the position ``before`` on have been handed out together."""
 
     def handing_out(self, chunk: Chunk) -> None:
         """Called when an iteration hands out the records of this chunk one by one."""

@@ -31,7 +31,10 @@ class Pacing:
         return self._of(connection).served_s
 
     def submit(self, connection: Connection, request: ProduceRequest, version: int, on_done: OnDone) -> None:
-        """Send a request that expects a response. Raises the errors of the connection."""
+        """Send a request that expects a response, and count it until ``on_done`` is called.
+
+        Raises the errors of the connection.
+        """
         window = self._of(connection)
         connection.submit(request, UnderWay(window, time.monotonic(), on_done), version=version)
         window.sent()

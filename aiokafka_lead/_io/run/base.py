@@ -317,7 +317,7 @@ class WorkersRun(ABC, Generic[S, R]):
         """Note that another topic has stored the record. ``at`` contains its new partition and offset."""
 
     def _not_sent(self, sending: Sending, refusal: Exception) -> None:
-        """Send the record again if the refusal concerned other records or can be tolerated. Otherwise, end the run."""
+        """Send the record again if the ``refusal`` concerned other records or can be tolerated, else end the run."""
         if isinstance(refusal, KafkaError) and refusal.collateral:
             self._outgoing.add(sending)  # without the refused records, which may end the run
             return

@@ -258,7 +258,7 @@ class Batches(Gatherer):
         return await self._wait(slot, verdict.wait_s)
 
     async def _wait(self, slot: HandlerSlot, delay_s: float) -> bool:
-        """Wait until the record can be retried. Return False if its partition has been given up."""
+        """Wait ``delay_s`` seconds to retry the record. Return False if its partition has been given up."""
         assert slot.partition is not None
         if slot.partition.closed:
             self._work.given_up(slot)

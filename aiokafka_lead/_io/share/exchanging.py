@@ -191,7 +191,10 @@ class ShareExchanging:
             self._client.metadata.request_update(lost(exchange.node_id))
 
     def _send(self, exchange: Exchange, connection: Connection, now: float, room: int) -> None:
-        """Send the next request of an exchange on this connection, if the planner returns one."""
+        """Send the next request of an exchange on this connection, if the planner returns one.
+
+        ``room`` is the number of records to request (see `_room`).
+        """
         known = self._connections.get(exchange.node_id)
         if known is not connection:
             # A session ends with its connection.

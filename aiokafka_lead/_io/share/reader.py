@@ -147,7 +147,7 @@ class ShareReader:
         self._planning.set()
 
     async def next_records(self, limit: int, by: Deserializers) -> list[Record]:
-        """Return the next records of one response, or an empty list if the consumer has been stopped."""
+        """Return up to ``limit`` records of one response, or an empty list if the consumer has been stopped."""
         if by.plain:
             records = await self.take(limit, None)
             if records:
@@ -175,7 +175,7 @@ class ShareReader:
         self._buffer.go_on(record, self._gave_way_at + FAIR_S)
 
     async def getmany(self, limit: int, deadline: Deadline, by: Deserializers) -> dict[TopicPartition, list[Record]]:
-        """Return buffered records, or the first that arrive before the deadline."""
+        """Return up to ``limit`` buffered records. If there are none, wait for the first until the deadline."""
         self.come_back()
         found: dict[TopicPartition, list[Record]] = {}
         for records in await self._collect(limit, deadline, by, many=True):

@@ -84,7 +84,10 @@ class Asking:
         return True
 
     def submit(self, shape: Shape, on_done: OnDone) -> int | None:
-        """Send a request to the transaction coordinator now. Return its node id, or None if this is impossible."""
+        """Send a request to the transaction coordinator now, and return its node id.
+
+        Returns None if no request can be sent now. ``on_done`` is called with the response or the error.
+        """
         connection = self._coordinators.ready(*self._own)
         if connection is None:
             return None

@@ -126,7 +126,10 @@ def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
 
 
 def parse_times(name: str, text: str) -> dict[TopicPartition, int]:
-    """Parse times in ms since 1970 by partition. Raises ValueError for invalid text."""
+    """Parse times by partition, in ms since 1970, from JSON in the form of `parse_offsets`.
+
+    Raises ValueError for invalid text.
+    """
     found = _from_json(name, text, '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}', _numbers)
     return _in_range(name, found, "time", 0)
 

@@ -187,7 +187,7 @@ class _Admission:
         self._task_group = task_group
 
     async def accept(self, sockets: _Sockets, arrivals: anyio.abc.TaskGroup) -> None:
-        """Accept connections in these tasks until they are cancelled."""
+        """Accept connections in tasks of ``arrivals``, until these are cancelled."""
         raise NotImplementedError
 
 

@@ -124,7 +124,7 @@ class ClientMetrics:
         return DEFINITIONS[option].default if value is None else value
 
     def check(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Raise an error if the configs of a subscription are invalid."""
+        """Raise an error if ``overrides``, the new configs of a subscription, are invalid."""
         if not name:
             raise errors.InvalidRequestError("Subscription name can't be empty")
         for option in overrides:

@@ -274,7 +274,7 @@ class ConsumerGroup:
         return check
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raise an error if a member may not fetch its positions."""
+        """Raise an error if a member with this epoch may not fetch the group's committed offsets."""
         if member_id is None and epoch < 0:
             return
         member = self.known_member(member_id or "", None)

@@ -235,7 +235,7 @@ class PartitionLog:
         self.epochs = [(epoch, offset), *(entry for entry in self.epochs if entry[1] > offset)]
 
     def retain_bytes(self, max_bytes: int, segment_bytes: int) -> None:
-        """Delete the oldest batches if the log exceeds its retention (retention.bytes) by the size of a segment."""
+        """Delete the oldest batches if the log is larger than ``max_bytes`` by the size of a segment or more."""
         excess = self.size_bytes - max_bytes
         if excess < segment_bytes:
             return

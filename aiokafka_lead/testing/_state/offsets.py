@@ -135,7 +135,7 @@ class Coordinators:
         self._epochs: dict[tuple[int, int], int] = {}
 
     def of(self, kind: int, key: str) -> int:
-        """Return the broker for a key, or NO_LEADER if none is alive."""
+        """Return the coordinator of a group or a transactional id, or NO_LEADER if no broker is alive."""
         slot = kind, slot_of(key)
         alive = self._registered()
         broker = self._brokers.get(slot, NO_LEADER)

@@ -127,7 +127,7 @@ class InFlightBatch:
         return self.each
 
     def records(self, first: int, last: int) -> Iterator[tuple[int, Delivery]]:
-        """Yield each offset within bounds, with its record's state."""
+        """Yield each offset from ``first`` to ``last`` within the batch, with its record's state."""
         for offset in range(max(first, self.first), min(last, self.last) + 1):
             yield offset, self.each[offset - self.first] if self.whole is None else self.whole
 

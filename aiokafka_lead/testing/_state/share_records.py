@@ -132,7 +132,7 @@ class InFlightRecords:
         return any_archived
 
     def _overlapping(self, first: int, last: int) -> list[InFlightBatch]:
-        """Return the batches with records within bounds, in order."""
+        """Return the batches with records from ``first`` to ``last``, in order."""
         begin = max(0, bisect_right(self.batches, first, key=lambda batch: batch.first) - 1)
         return [batch for batch in self.batches[begin:] if batch.first <= last and batch.last >= first]
 

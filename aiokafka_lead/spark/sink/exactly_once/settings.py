@@ -65,7 +65,7 @@ class ExactlyOnce:
         return f"{self.prefix}-0-0"
 
     def task_id(self, task: int, attempt: int) -> str:
-        """Return the transactional id for an attempt of a task."""
+        """Return the transactional id for one attempt of a task, given the numbers of both."""
         return self.main_id if task == 0 else f"{self.prefix}-{task}-{attempt}"
 
     def is_task_id(self, transactional_id: str) -> bool:

@@ -115,7 +115,7 @@ class Readiness:
         self._news.tell()
 
     async def _next(self, deadline: Deadline) -> None:
-        """Wait for the next event that may have changed the result. Raises TimeoutError at the deadline."""
+        """Wait until something changes that this wait depends on. Raises TimeoutError at the deadline."""
         await self._news.wait(deadline.left_s())
 
     def _without_position(self, states: Iterable[PartitionState]) -> list[PartitionState]:

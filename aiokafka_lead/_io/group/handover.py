@@ -138,7 +138,10 @@ class Handover:
                 return
 
     async def commit_done(self, within_s: float = COMMIT_WITHIN_S) -> None:
-        """Commit the records that are done if commits are automatic. Do nothing during a run."""
+        """Commit the records that are done, within ``within_s`` seconds, if commits are automatic.
+
+        Does nothing during a run, which commits by itself.
+        """
         if self._auto_commit is not None and self._run.work is None:
             await self._auto_commit.commit_last(self._left(within_s))
 

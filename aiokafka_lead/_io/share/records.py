@@ -17,9 +17,9 @@ Record = ShareRecord[Any, Any]
 
 
 class ShareRecords:
-    """Iterates over single records.
+    """Iterates over single records, for ``async for`` over a share consumer.
 
-    If the next record is available, the iterator itself is the awaitable, as in `_io.consumer.records`.
+    If the next record is available, the iterator itself is the awaitable, so no further object has to be created.
     """
 
     __slots__ = ("_at_hand", "_come_back", "_delivered", "_more")

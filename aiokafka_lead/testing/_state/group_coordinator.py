@@ -132,7 +132,7 @@ class GroupCoordinator:
         return group
 
     def of_member(self, group_id: str) -> ClassicApi:
-        """Return the group of a member of the classic protocol."""
+        """Return the group of a member of the classic protocol. Raises UnknownMemberIdError if it does not exist."""
         consumers = self.consumers.get(group_id)
         if consumers is not None:
             return ClassicMembers(consumers, self._cluster)

@@ -34,7 +34,10 @@ D = TypeVar("D", bound=Route | int)
 
 
 class Calls(Requests):
-    """Sends admin requests for one client."""
+    """Sends the requests of an admin client to the right brokers, and retries the items that fail.
+
+    The methods differ in how they find the brokers: by partition leader, by coordinator, or all brokers.
+    """
 
     async def settle(
         self,
@@ -124,7 +127,11 @@ class Calls(Requests):
         deadline: Deadline,
         retry: RetryRule = BY_CONTROLLER,
     ) -> dict[K, V]:
-        """Send one request for several items, each of which has an error code in the response."""
+        """Send one request for several items and return their results.
+
+        ``build`` makes the request, and ``read`` yields the result or the error of each item in the response. Items
+        with errors that ``retry`` accepts are sent again, as in `settle`.
+        """
 
         async def ask(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
             return dict(read(await self.call(to, build(pending), deadline)))
@@ -217,7 +224,11 @@ class Calls(Requests):
         deadline: Deadline,
         retry: RetryRule = BY_COORDINATOR,
     ) -> dict[str, V]:
-        """Send one request with all its keys to each coordinator. Follow coordinators that move."""
+        """Send one request with all its keys to each coordinator. Follow coordinators that move.
+
+        ``read`` is called with the coordinator's node id and the response, and yields the result or the error of each
+        key.
+        """
 
         async def ask_once(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
             response = await connection.request(build(mine), timeout_ms=deadline.request_ms())
@@ -232,7 +243,10 @@ class Calls(Requests):
         items: Mapping[K, I],
         deadline: Deadline,
     ) -> dict[K, V]:
-        """Send a request for several items of a group to the group's coordinator."""
+        """Call ``ask`` with a connection to the coordinator of group ``key`` and the items.
+
+        Items with retriable errors are requested again, as in `settle`. If the coordinator moves, the call follows it.
+        """
 
         async def ask_it(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, key, deadline)

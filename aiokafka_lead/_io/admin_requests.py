@@ -190,7 +190,10 @@ class Requests:
         return {where: leaders[where] for where in partitions}
 
     async def pause(self, failures: int, error: errors.KafkaError, deadline: Deadline) -> None:
-        """Wait before the next attempt. Raises the error if there would be no time left for it."""
+        """Wait for the backoff after this number of ``failures``, the last of which is ``error``.
+
+        Raises `RequestTimedOutError` at once if the deadline would pass during the wait.
+        """
         pause_s = self._backoff.after_s(error, failures)
         left_s = deadline.left_s()
         deadline.failures += 1

@@ -68,7 +68,7 @@ async def ask_in_turn(
             if len(errors) == len(asked_at) and (next_id is None or (asked_at and not next_after_failure)):
                 break
             if next_id is None and next_after_failure:
-                # While one node does not answer, an unreachable one may have become reachable.
+                # While one node has not answered, an unreachable one may have become reachable, so ask it again.
                 next_id = following([node_id for node_id in asked_at if not _is_out_of_reach(errors.get(node_id))])
             if next_id is not None:
                 errors.pop(next_id, None)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Waits:
-    """Waits with a time limit, which are shortened when the client is stopped."""
+    """Limits waits to a time, and shortens them when the client is stopped."""
 
     def __init__(self) -> None:
         self._scopes: list[anyio.CancelScope] = []
@@ -44,7 +44,7 @@ class Waits:
                 self._scopes.remove(scope)
 
     def hurry(self, until: float) -> None:
-        """End the current waits by ``until`` (``time.monotonic()``)."""
+        """End all current waits by the time ``until`` (``time.monotonic()``), because the client is being stopped."""
         for scope in self._scopes:
             scope.deadline = min(scope.deadline, anyio.current_time() + until - time.monotonic())
 
@@ -74,7 +74,7 @@ async def _shielded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def _watched(work: Callable[[], Coroutine[Any, Any, T]], on_cancel: Callable[[], None]) -> T:
-    """Run ``work`` shielded from cancel scopes. Call ``on_cancel`` as soon as a scope is cancelled."""
+    """Run ``work`` shielded from cancel scopes. Call ``on_cancel`` as soon as a scope around it is cancelled."""
     ended = False
 
     async def watch() -> None:
@@ -171,7 +171,7 @@ async def outlives_cancellation() -> bool:
 
 
 async def face_cancellation() -> None:
-    """Raise a pending ``Task.cancel`` of asyncio, and clear cancellations that have been raised and caught."""
+    """Raise a pending ``Task.cancel`` of asyncio, and forget cancellations that were already raised and caught."""
     task = None if in_trio() else asyncio.current_task()
     if task is not None and task.cancelling() and not cancelled_by_scope():
         await asyncio.sleep(0)

@@ -249,7 +249,7 @@ def configured(
 
 
 class _Tasks:
-    """Adapts the client's task group for use by connections."""
+    """The client's `Client.spawn` in the form of an anyio task group, in which `Brokers` starts its tasks."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -283,7 +283,7 @@ class Elsewhere:
 
 
 class Facade(Unpicklable):
-    """``async with``, the client's id, and the metrics that are pushed to brokers."""
+    """Base class of the public clients: ``async with``, the client id, and metrics for brokers."""
 
     _client: Client
     if not TYPE_CHECKING:

@@ -19,7 +19,9 @@ class Dependent(Protocol):
 
 
 class Kind:
-    """The parts of start and stop that depend on the kind of client. This base class is for an admin client."""
+    """The parts of start and stop that depend on the kind of client. The base class does nothing, which suits an admin
+    client.
+    """
 
     stop_within_ms = 10_000.0
     """Time limit in milliseconds of a stop without a timeout."""
@@ -32,29 +34,30 @@ class Kind:
     """Share of a stop's time that is reserved for closing connections, and the maximum of that time in milliseconds."""
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Start background work. If ``wait`` is True, the client is connected. Otherwise, it is still connecting.
+        """Start background work.
 
-        If ``wait`` is True, return when the client is ready, or at the deadline. Everything else happens in the
-        background.
+        If ``wait`` is True, the client is connected. Return when it is ready, or at the deadline. If ``wait`` is False,
+        it is still connecting. Return without waiting for that.
         """
 
     def block_done(self) -> None:
         """Count all records as done, because the ``async with`` block has ended without an error."""
 
     def check_stop(self) -> None:
-        """Raise an error if the caller must not stop the client."""
+        """Raise an error if the caller must not stop the client, for example from one of its own callbacks."""
 
     def refuse(self) -> None:
         """Accept no more calls, because the client is being stopped."""
 
     async def finish(self, deadline: Deadline) -> None:
-        """Finish the application's work in an orderly way.
+        """Finish the application's work in an orderly way: the first step of a stop.
 
-        It runs in the task that stops the client, and is cancelled if it takes too long.
+        It runs in the task that stops the client, and is cancelled at the deadline.
         """
 
     async def depart(self, deadline: Deadline) -> None:
-        """Send the last messages to brokers, regardless of how `finish` ended.
+        """Send the last messages to brokers, for example to leave a group. Runs after `finish`, even if that has
+        failed.
 
         It is not cancelled before the deadline.
         """

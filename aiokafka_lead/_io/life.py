@@ -127,7 +127,7 @@ class Life(Generic[L]):
         raise NotImplementedError
 
     async def _say_goodbye(self, within_s: float) -> None:
-        """Send the remaining data on the connections."""
+        """Send the last requests of the client itself, such as its metrics, within ``within_s`` seconds."""
         raise NotImplementedError
 
     def _let_go(self, error: errors.KafkaError) -> None:
@@ -408,7 +408,7 @@ class Life(Generic[L]):
                 self._let_go(errors.ClientClosedError())
 
     def spawn(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None:
-        """Run a task until the client stops. An error that it does not catch becomes the client's fatal error."""
+        """Run ``fn`` in a task until the client stops. An error that it does not catch is fatal for the client."""
         if self._tasks is None:
             raise errors.ClientClosedError if self._closed else errors.NotStartedError
         if in_task():
@@ -442,7 +442,7 @@ class Life(Generic[L]):
                 listener()
 
     def on_fatal(self, listener: Callable[[BaseException], None]) -> None:
-        """Call ``listener`` once if the client fails."""
+        """Call ``listener`` with the fatal error, once, if the client fails."""
         self._fatal_listeners.append(listener)
 
     def fail(self, error: errors.KafkaError) -> None:

@@ -38,13 +38,13 @@ class Spawn(Protocol):
 
 
 class Spawner(Protocol):
-    """Starts tasks, like anyio's TaskGroup."""
+    """Starts tasks, in the way of anyio's TaskGroup."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> Any: ...
 
 
 class _Parked(Protocol):
-    """A suspended task. This is the common interface of asyncio.Future and `_TrioParked`."""
+    """The interface of a suspended task, which asyncio.Future and `_TrioParked` share."""
 
     def done(self) -> bool: ...
 
@@ -52,7 +52,10 @@ class _Parked(Protocol):
 
 
 class _TrioParked:
-    """A suspended trio task. One flag is enough, because trio does not abort a rescheduled task."""
+    """A suspended trio task.
+
+    One flag is enough to tell whether it was woken, because trio does not abort a task that it has rescheduled.
+    """
 
     __slots__ = ("_done", "_scope", "_task")
 
@@ -132,9 +135,9 @@ def _wake_all(queue: list[_Parked]) -> None:
 
 
 class Waiter(Generic[T]):
-    """A result or an error that tasks can wait for. It is set once. Later results and errors are ignored.
+    """A result or an error for which tasks can wait. It is set once. Later results and errors are ignored.
 
-    An error that no task waits for is dropped without a warning.
+    An error for which no task waits is dropped without a warning.
     """
 
     __slots__ = ("_error", "_queue", "_value", "done")
@@ -181,7 +184,7 @@ class Waiter(Generic[T]):
         return self.result()
 
     async def done_within(self, timeout_s: float | None) -> bool:
-        """Wait for the result. Return True if it arrives within the timeout. Raises the error."""
+        """Wait until there is a result. Return False if the timeout passes first. Raises the error, if that is set."""
         try:
             await self.wait(timeout_s)
         except TimeoutError:
@@ -234,7 +237,7 @@ class Signal:
 
 
 class News:
-    """Wakes all tasks that are waiting for the next event. It takes little time if there are none."""
+    """Wakes all tasks that wait for the next event. Costs little if no task is waiting."""
 
     __slots__ = ("_next",)
 
@@ -292,7 +295,10 @@ def loop_thread() -> tuple[dict[str, object], str] | None:
 
 
 def loop_caller() -> Callable[..., None]:
-    """Return a function that calls a function on this event loop from any thread, unless the loop has ended."""
+    """Return a function that makes a call on this event loop from any thread.
+
+    It does nothing once the loop has ended.
+    """
     if in_trio():
         import trio
 
@@ -371,11 +377,11 @@ class Host:
         return self._ended.done
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end of the task. Return False if the timeout passes first."""
+        """Wait until the task has ended. Return False if the timeout passes first."""
         return await self._ended.done_within(timeout_s)
 
     def cancel(self) -> None:
-        """Cancel the task, at every await until it ends."""
+        """Cancel the task at every await, until it has ended."""
         self._scope.cancel()
 
     def _start(self) -> None:
@@ -389,7 +395,7 @@ class Host:
             self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
 
     async def _run(self) -> None:
-        """Run the function, and store its error. Raise only what the event loop must see."""
+        """Run the function and store its error. Raise only errors that the event loop itself must see."""
         cancelled = anyio.get_cancelled_exc_class()
         try:
             with self._scope:
@@ -468,7 +474,7 @@ def uninterrupted(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
 
 
 def spawn_host(fn: Callable[[], Awaitable[object]], name: str) -> Host:
-    """Run ``fn`` in a separate task on the running event loop."""
+    """Run ``fn`` in a task on the running event loop that is independent of the caller's task groups."""
     host = Host(fn, name)
     host._start()
     return host

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class OwnCalls:
-    """One client's calls that are waiting for a shared object. They end with an error when the client stops."""
+    """Ends one client's calls of a shared object when this client stops, although the object lives on."""
 
     def __init__(self) -> None:
         self._closed_by: KafkaError | None = None
@@ -58,7 +58,7 @@ class OwnCalls:
 
 
 class _SharedConnection:
-    """A connection for the calls of one client."""
+    """A connection from the shared pool, on which the calls of one client end with that client."""
 
     def __init__(self, connection: Connection, calls: OwnCalls) -> None:
         self._connection = connection
@@ -106,14 +106,14 @@ class SharedBrokers:
             self._brokers.remove_listener(listener)
 
     def stop(self, error: KafkaError) -> None:
-        """End the client's calls with this error, and remove its listeners."""
+        """End the client's calls with this error, and remove its listeners. The shared connections stay open."""
         self.refuse(error)
         self._calls.close(error)
         while self._listeners:
             self.remove_listener(self._listeners[-1])
 
     def refuse(self, error: KafkaError) -> None:
-        """Make no more connections for this client."""
+        """Make `get` raise this error from now on. The client's current calls continue."""
         self._calls.refuse(error)
         self.ready = _no_connection
 
@@ -145,13 +145,15 @@ class SharedMetadata:
         return self._actor.snapshot
 
     def open(self) -> None:
-        """Start keeping the metadata of this client's topics."""
+        """Begin to keep the metadata of the topics that this client has added."""
         self._open = True
         self._actor.add_topics(self._topics.elements())
         self._actor.set_all_topics(self._everything, self)
 
     def close(self, error: KafkaError) -> None:
-        """End the client's calls with this error, and remove its listeners and topics."""
+        """End the client's calls with this error, and remove its listeners and topics. The other clients are not
+        affected.
+        """
         self._calls.close(error)
         while self._listeners:
             self.remove_listener(self._listeners[-1])

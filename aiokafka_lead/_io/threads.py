@@ -24,9 +24,10 @@ IDLE_S = 60.0
 
 
 class BlockingCalls:
-    """Runs a few calls at a time, and refuses calls while too many abandoned ones are still running.
+    """Runs blocking functions in threads, a few at a time. It belongs to one event loop.
 
-    It belongs to one event loop.
+    A caller that is cancelled abandons its call. While too many abandoned calls are still running, new ones are
+    refused.
 
     anyio's threads are unsuitable. An asyncio program could not exit while one of them is stuck, and abandoned calls
     would not be counted.
@@ -73,7 +74,7 @@ _Outcome = tuple[Any, BaseException | None]
 
 
 class _Threads:
-    """A pool of threads, one per concurrent call. After a call, a thread waits for another one.
+    """Runs calls in threads that are reused, one thread for each concurrent call.
 
     `threading.Thread.start` waits until the thread is running. On a busy machine, starting a thread for each call would
     block the event loop for tens of milliseconds.
@@ -87,7 +88,7 @@ class _Threads:
         self._lock = threading.Lock()
 
     def do(self, call: Callable[[], Any], report: Callable[[_Outcome], None]) -> None:
-        """Make the call and report its outcome. Uses a waiting thread, or starts a new one."""
+        """Make the call in a waiting thread or a new one. ``report`` is called in that thread with the outcome."""
         with self._lock:
             one_waits = self._idle > 0
             self._idle -= one_waits
@@ -100,7 +101,7 @@ class _Threads:
             pass
 
     def _do_next(self) -> bool:
-        """Make the next call. Return False after `IDLE_S` without a call.
+        """Make the next call. Return False if none has arrived within `IDLE_S`.
 
         This is a separate function, because a loop's variables would keep the last call and its outcome alive.
         """

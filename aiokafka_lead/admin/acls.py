@@ -145,7 +145,7 @@ def _kinds(name: str, given: AclBinding | AclBindingFilter) -> None:
 
 
 def _acl_filter(name: str, value: Any) -> AclBindingFilter:
-    """Check a filter of rules."""
+    """Check the argument ``name``, which must be a filter of rules, and return it."""
     wanted: AclBindingFilter = instance(AclBindingFilter, "an AclBindingFilter")(name, value)
     _kinds(name, wanted)
     for part in ("resource_name", "principal", "host"):

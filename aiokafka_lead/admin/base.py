@@ -25,7 +25,7 @@ GROUP_IDS = list_of("group ids", short_text)
 
 
 class AdminArea:
-    """Base of the classes with the calls of one area, from which `AdminClient` inherits."""
+    """Base class for the calls of one area. `AdminClient` inherits from all of these classes."""
 
     _calls: Calls
 
@@ -33,7 +33,10 @@ class AdminArea:
 def by_topic(
     items: Mapping[TopicPartition, V], partition: Callable[[int, V], P], topic: Callable[[str, list[P]], T]
 ) -> list[T]:
-    """Group items by topic for a request, in which each topic contains its partitions."""
+    """Return a list of topics for a request, each with its partitions.
+
+    ``partition`` converts a partition number and its item, and ``topic`` the name and the converted partitions.
+    """
     nested: dict[str, list[P]] = {}
     for where, item in items.items():
         nested.setdefault(where.topic, []).append(partition(where.partition, item))
@@ -41,7 +44,7 @@ def by_topic(
 
 
 def indexes_by_topic(partitions: Iterable[TopicPartition], topic: Callable[[str, list[int]], T]) -> list[T]:
-    """Group partition numbers by topic for a request, in which each topic contains its partitions."""
+    """Return a list of topics for a request, each with its partition numbers. ``topic`` converts one of them."""
     return by_topic(dict.fromkeys(partitions), lambda partition, _: partition, topic)
 
 

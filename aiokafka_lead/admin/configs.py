@@ -273,7 +273,10 @@ class ConfigCalls(AdminArea):
 
 
 def _broker_or(others: Route) -> Callable[[ConfigResource], Route | int]:
-    """Return a function from resource to destination: its broker if it belongs to one, else ``others``."""
+    """Return a function that decides the destination of a request about a resource.
+
+    The destination is the broker to which the resource belongs, or ``others`` if it belongs to none.
+    """
 
     def route(resource: ConfigResource) -> Route | int:
         own = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)

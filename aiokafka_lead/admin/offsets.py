@@ -428,7 +428,7 @@ def _refusal(group_id: str, where: TopicPartition, code: int) -> KafkaError | No
 
 
 def _moment(to: datetime | timedelta | int) -> int:
-    """Return a time as a timestamp for ListOffsets."""
+    """Return the time ``to`` in milliseconds since 1970. A `timedelta` counts back from now."""
     if isinstance(to, datetime):
         return _milliseconds_of(to)
     if isinstance(to, timedelta):

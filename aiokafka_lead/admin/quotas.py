@@ -50,7 +50,7 @@ _ENTITY_TYPES = ("user", "client-id", "ip")
 
 
 def _quota_filter(name: str, value: Any) -> ClientQuotaFilter:
-    """Check a filter of quotas."""
+    """Check the argument ``name``, which must be a filter of quotas, and return it."""
     wanted: ClientQuotaFilter = instance(ClientQuotaFilter, "a ClientQuotaFilter")(name, value)
     entity = map_of("type to name", _entity_type, optional(string))(f"{name}.entity", wanted.entity)
     others = frozenset(list_of("types", _entity_type)(f"{name}.any_name_of", wanted.any_name_of))

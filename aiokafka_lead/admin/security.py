@@ -123,7 +123,7 @@ def _alteration(name: str, value: Any) -> ScramUpsertion | ScramDeletion:
 
 
 def _hmac(name: str, value: Any) -> bytes:
-    """Check the HMAC that identifies a token."""
+    """Check the argument ``name``, which must be the HMAC that identifies a token, and return it."""
     found = byte_string(name, value)
     if not found:
         raise ConfigError(f"{name} must be the HMAC of a token, which is not empty")

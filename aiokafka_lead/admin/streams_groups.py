@@ -212,7 +212,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
 
 
 def described(group: wire.DescribedGroup, broker: int) -> StreamsGroupDescription:
-    """Return the group as described by its coordinator."""
+    """Convert the coordinator's description of a group. ``broker`` is the coordinator's node id."""
     topology = group.topology
     subtopologies = [] if topology is None else topology.subtopologies or []
     return StreamsGroupDescription(

@@ -23,7 +23,7 @@ file. Secrets are not accepted on the command line. Exit codes: 0 success, 1 fai
 
 
 def make_app() -> typer.Typer:
-    """Return the Typer application with all commands."""
+    """Create the command-line application with all commands."""
     app = typer.Typer(name="aiokafka-lead", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
     def program(

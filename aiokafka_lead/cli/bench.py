@@ -75,7 +75,7 @@ async def _delete(session: Session, admin: AdminClient, topic: str) -> None:
 
 
 async def _led(admin: Any, topic: str, partitions: int) -> None:
-    """Wait until the topic exists and every partition has a leader."""
+    """Wait until the new topic exists and all its partitions have leaders."""
     while True:
         try:
             described = (await admin.describe_topics([topic]))[topic].partitions

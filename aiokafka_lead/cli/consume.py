@@ -241,7 +241,7 @@ class _Done:
         """True if brokers were unreachable at the last commit."""
 
     def add(self, record: Record) -> None:
-        """Add a written record."""
+        """Note the offset after a record that has been written to the output."""
         self._offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
 
     def forget_lost(self) -> bool:

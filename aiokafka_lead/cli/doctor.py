@@ -65,7 +65,7 @@ _PATIENCE_S = 5.0
 
 
 class _Refusals:
-    """Connection errors of the addresses of a host name."""
+    """Collects the connection errors of a host's addresses."""
 
     def __init__(self) -> None:
         self._reasons: list[str] = []
@@ -84,7 +84,7 @@ class _Refusals:
 
 
 async def connect(addresses: Mapping[str, AddressInfo], refusals: _Refusals) -> SocketStream:
-    """Connect to one of the addresses, and record failures in ``refusals``.
+    """Connect to one of the addresses of a host. Store the failures of the others in ``refusals``.
 
     Raises `KafkaConnectionError` or TimeoutError if all of them fail.
     """
@@ -216,7 +216,10 @@ def _print(session: Session, finding: Finding) -> None:
 
 
 async def _proxy(config: ClientConfig, findings: Findings) -> bool:
-    """Return False if the proxy cannot be reached. Brokers behind a proxy are checked only with Kafka requests."""
+    """Check the proxy, if the options name one. Return False if it cannot be reached.
+
+    Brokers behind a proxy are checked only with Kafka requests.
+    """
     if config.proxy_url is None:
         return True
     split = urlsplit(config.proxy_url)
@@ -319,7 +322,10 @@ def _view(admin: AdminClient) -> ClusterSnapshot:
 
 
 async def _broker(session: Session, broker: Broker, cluster_id: str | None, local: bool, findings: Findings) -> bool:
-    """Return True if this broker responds at its advertised address, which clients use after bootstrapping."""
+    """Check this broker at its advertised address, which clients use after bootstrapping.
+
+    Returns True if it responds there. ``local`` is True if the bootstrap servers are on this machine.
+    """
     where = _address(broker.host, broker.port)
     called = f"advertised listener of broker {broker.node_id}"
     cure = (
@@ -439,7 +445,7 @@ async def _clock(admin: AdminClient, findings: Findings) -> None:
 
 
 async def _replicas(admin: AdminClient, alive: set[int], findings: Findings, seconds: float) -> None:
-    """Check that all replicas are alive and in sync, and that no leader moves within this number of seconds."""
+    """Check that all replicas are alive and in sync, and that no leader moves within ``seconds``."""
     before = await admin.describe_topics()
     everything = [(topic, partition) for topic in before.values() for partition in topic.partitions]
     lost = [f"{topic.name}-{partition.partition}" for topic, partition in everything if partition.leader_id < 0]

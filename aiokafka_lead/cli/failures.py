@@ -8,7 +8,7 @@ from .. import errors
 
 
 class ExitCode(IntEnum):
-    """Exit code of the program."""
+    """The exit codes of the program, which scripts can test."""
 
     DONE = 0
     FAILED = 1

@@ -201,7 +201,7 @@ async def lag(
 
 
 def _check(session: Session, found: Sequence[PartitionLag], fail_above: int | None) -> None:
-    """Report groups with too much lag or unknown lag.
+    """Report the groups whose lag exceeds ``fail_above`` or is unknown, so that the command fails.
 
     A partition without a committed offset, or of a deleted topic, has no lag.
     """

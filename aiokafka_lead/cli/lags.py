@@ -48,7 +48,7 @@ class PartitionLag:
 
 
 class _Places:
-    """Committed offsets and members of groups, before the ends of their partitions are known."""
+    """Collects the committed offsets and the members of groups, before the ends of the partitions are known."""
 
     def __init__(self, timeout_ms: float) -> None:
         self.timeout_ms = timeout_ms

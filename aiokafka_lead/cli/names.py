@@ -61,7 +61,7 @@ async def told(session: Session, admin: AdminClient, failures: Mapping[K, KafkaE
 
 
 def _name(item: object) -> str:
-    """Return the name of the topic, group or resource in an item of an admin call."""
+    """Return the name of the topic, group or resource that an item of an admin call concerns."""
     if isinstance(item, TopicPartition):
         return item.topic
     return item.name if isinstance(item, ConfigResource) else str(item)

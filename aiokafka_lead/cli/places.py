@@ -43,7 +43,10 @@ def duration(text: str) -> timedelta:
 
 
 def span(option: str, text: str) -> float:
-    """Return the value in seconds of an option that takes a duration or a number of seconds."""
+    """Parse a duration such as ``"2h"``, or a plain number of seconds, and return it in seconds.
+
+    ``option`` is the name of the command's option for errors.
+    """
     try:
         return duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text).total_seconds()
     except ConfigError as error:

@@ -62,7 +62,7 @@ _LINE_ENDS = re.compile("[\r\n]")
 
 
 class SchemaJson(bytes):
-    """Key or value that was decoded with a schema and converted to JSON."""
+    """The JSON of a key or value that was decoded with a schema. `as_json` inserts it as it is."""
 
 
 def as_json(record: Record, key_as: str, value_as: str) -> str:

@@ -149,7 +149,7 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
 
 
 def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
-    """Run a command in an event loop, and report its error. Raises `typer.Exit` unless it succeeded."""
+    """Run a command in an event loop, and report its error. Raises `typer.Exit` with the exit code if it failed."""
     patience_s: float | None = None
     try:
         run(lambda: _drained(work, out))

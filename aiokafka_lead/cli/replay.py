@@ -120,7 +120,10 @@ async def replay(
 
 
 def _death(record: ConsumerRecord[Any, Any]) -> dict[str, str]:
-    """Return the origin of a dead letter. If the record was dead-lettered several times, the last headers count."""
+    """Return the headers that describe a dead letter's origin.
+
+    If the record was dead-lettered several times, the last headers count.
+    """
     return {
         _NAMES[name]: content.decode(errors="replace")
         for name, content in record.headers

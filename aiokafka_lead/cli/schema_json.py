@@ -117,7 +117,7 @@ def _is_odd_text(field: Any, content: Any) -> bool:
 
 
 def _parts(field: Any, content: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the values in a repeated field or map, each with its field descriptor."""
+    """Return each value in a repeated field or map, paired with its field descriptor."""
     if _is_single(content):
         return [(field, content)]
     entry = _entry_of(field)
@@ -288,7 +288,7 @@ class AvroJson:
 
 
 def _space(schema: Any, outer: str) -> str:
-    """Return the namespace of a type."""
+    """Return the namespace in which the names inside a type are resolved. ``outer`` is the one around the type."""
     return schema.get("namespace", outer) if isinstance(schema, dict) else outer
 
 
@@ -301,7 +301,7 @@ def _own_name(schema: Any) -> str:
 
 
 def _branch_names(schema: Any, space: str) -> tuple[str, ...]:
-    """Return the names of a union branch in Avro's JSON encoding."""
+    """Return the names by which Avro's JSON encoding may refer to a branch of a union."""
     if isinstance(schema, dict) and "name" not in schema:
         return (schema["type"],)
     own = _own_name(schema)

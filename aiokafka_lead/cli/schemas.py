@@ -85,7 +85,7 @@ class BadRecord(Failed):
 
 
 class AsJson:
-    """Converter to JSON, which decodes keys and values with the schemas of their writers."""
+    """Decodes keys and values with the schemas of their writers, and converts them to JSON."""
 
     def __init__(self, registry: SchemaRegistry, *, keys: bool, values: bool) -> None:
         self._keys = keys
@@ -143,7 +143,7 @@ def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str
 
 
 class FromJson:
-    """Encoder of JSON texts with a schema."""
+    """Encodes JSON texts as keys or values with a schema."""
 
     def __init__(self, serializer: SchemaSerializer[Any], convert: Callable[[str], Any] | None) -> None:
         """Create an encoder.
@@ -155,7 +155,10 @@ class FromJson:
         self._convert = convert
 
     async def encode(self, content: bytes, topic: str, *, is_key: bool) -> bytes:
-        """Encode a JSON text. Raises `SchemaContentError` if it is not JSON or does not match the schema."""
+        """Convert a JSON text to the bytes of a key or value.
+
+        Raises `SchemaContentError` if it is not JSON or does not match the schema.
+        """
         try:
             value = (self._convert or read_json)(content.decode())
         except RecursionError:

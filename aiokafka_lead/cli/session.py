@@ -33,7 +33,7 @@ _START_TIMEOUT_MS = 10_000
 
 
 class Session:
-    """Context of one run of a command."""
+    """The context of one run of a command: options, output, clients, and failures of single items."""
 
     def __init__(self, options: Mapping[str, Any], out: Output, timeout_s: float | None = None) -> None:
         """Create the context.
@@ -130,13 +130,13 @@ Its process may be suspended, or the network may be dropping packets.
 
 
 class HasClient(Protocol):
-    """A producer, consumer or admin client."""
+    """A producer, consumer or admin client, whose connections `BrokerWatch` reads."""
 
     _client: Client
 
 
 class BrokerWatch:
-    """Watch that reports unreachable brokers from the state of the clients' connections, without sending requests."""
+    """Reports unreachable brokers. It watches the clients' connections and sends no requests."""
 
     def __init__(self, note: Callable[[str], None], timeout_s: float | None, *, silence_s: float) -> None:
         """Create a watch without clients.
@@ -216,7 +216,7 @@ class BrokerWatch:
         self._stuck = set(found)
 
     def _found(self, now: float) -> tuple[dict[str, str], int]:
-        """Return the reason for each unreachable broker, by its address, and the number of reachable brokers."""
+        """Return the unreachable brokers, as a dict from address to reason, and the number of reachable brokers."""
         away: dict[str, str] = {}
         ready: set[str] = set()
         for client in [each._client for each in self._clients if not each._client.stopping]:

@@ -27,7 +27,7 @@ class Sink(Protocol):
     """Destination of records: standard output or a file."""
 
     def write(self, record: Record) -> None:
-        """Buffer a record."""
+        """Accept a record. It may be buffered until `flush`."""
 
     is_kept: bool
     """True if flushed records are safe even if `close` is never called."""
@@ -157,7 +157,7 @@ def _schema() -> Any:
 
 
 class _Lines:
-    """Sink that writes records to standard output."""
+    """Writes records to standard output, each on its own line or by a template."""
 
     is_kept = True
 

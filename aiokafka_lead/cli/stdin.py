@@ -70,7 +70,7 @@ async def lines(longest: int) -> AsyncIterator[list[bytes]]:
 
 
 def answer() -> bytes:
-    r"""Return the next line, with its ``\n`` unless the input ends first. Does not read beyond the line."""
+    r"""Return the next line of standard input, with its ``\n`` unless the input ends first. Does not read beyond it."""
     read = _source()
     line = b""
     while not line.endswith(b"\n") and (byte := read(1)):
@@ -90,7 +90,10 @@ def password() -> str:
 
 
 def _source() -> Callable[[int], bytes]:
-    """Return a function that reads up to a number of bytes and returns as soon as any are available."""
+    """Return a function that reads from standard input.
+
+    It takes a maximum number of bytes, and returns as soon as any are available.
+    """
     buffer = cast("BufferedReader", sys.stdin.buffer)
     try:
         number = buffer.fileno()

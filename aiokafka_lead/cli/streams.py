@@ -43,7 +43,7 @@ codecs.register_error(JSON_ESCAPES, _json_escapes)
 
 
 class _Descriptor:
-    """File descriptor that is written in a thread, so that a slow reader does not block the event loop."""
+    """A file descriptor that is written in a thread, so that a slow reader does not block the event loop."""
 
     def __init__(self, number: int) -> None:
         self.failure: OSError | None = None

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass
 class Look:
-    """One sample of the displayed data."""
+    """One sample of the data that ``top`` displays."""
 
     at: float
     cluster: ClusterDescription

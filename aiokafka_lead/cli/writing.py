@@ -83,7 +83,7 @@ def at_offset(place: Place) -> str:
 
 
 class Writing(Generic[P]):
-    """Unacknowledged records with their sources; see `writing`."""
+    """Tracks the records that are sent but not acknowledged, with their sources; see `writing`."""
 
     def __init__(
         self,

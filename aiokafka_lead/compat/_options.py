@@ -42,7 +42,7 @@ def _native(assignor: Any) -> Any:
 
 
 class OwnAssignor:
-    """Adapter of an application's assignor to the native interface (`GroupAssignor`)."""
+    """Adapts an application's assignor to the native interface (`GroupAssignor`)."""
 
     cooperative = False
 
@@ -51,7 +51,10 @@ class OwnAssignor:
         self.name = name
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return the assignor's metadata for these topics."""
+        """Return the bytes that the application's assignor sends to the group's leader.
+
+        Before that, pass the assignor the partitions that the member owns.
+        """
         if owned:
             assigned: dict[str, list[int]] = {}
             for topic, partition in owned:

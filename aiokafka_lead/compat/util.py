@@ -99,5 +99,5 @@ def parse_kafka_version(api_version: str) -> tuple[int, int, int]:
 def native_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> dict[TopicPartition, native.OffsetAndMetadata]:
-    """Convert offsets to the class of `aiokafka_lead`."""
+    """Convert aiokafka's offsets to the class that `aiokafka_lead` uses."""
     return {tp: native.OffsetAndMetadata(offset, metadata) for tp, (offset, metadata) in offsets.items()}

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class ConsumerBase(Facade, Generic[K, V]):
-    """Creates the parts of a consumer. The deserializers determine the types of keys and values."""
+    """Base class of `Consumer`, which creates its parts.
+
+    The type parameters follow from the deserializers in the options.
+    """
 
     if not TYPE_CHECKING:
         poll = Elsewhere("await getone() or await getmany()")

@@ -32,7 +32,7 @@ _CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class SignedClaims(Protocol):
-    """Object that creates signed JWTs, such as `Assertion` and `AssertionFile`."""
+    """An object that creates signed JWTs, such as `Assertion` and `AssertionFile`."""
 
     def jwt(self) -> str:
         """Return a new JWT."""
@@ -40,7 +40,7 @@ class SignedClaims(Protocol):
 
 
 class _FromEndpoint:
-    """Base of the two providers that use a token endpoint."""
+    """Base class of the two providers that request tokens from an endpoint."""
 
     url = ""  # for ``repr`` if the arguments are invalid
 
@@ -170,7 +170,7 @@ class JwtBearer(_FromEndpoint):
 
 
 class Hidden:
-    """Response whose content does not appear in ``repr``."""
+    """A response whose content does not appear in ``repr``, because it contains the token."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.content = content

@@ -125,7 +125,7 @@ class Endpoint:
 
 
 class Exchange:
-    """Sender of requests, with a maximum size for responses.
+    """Sends requests, and limits the size of the responses.
 
     If the host name has several addresses, and one refuses the connection, does not respond, or does not speak HTTP,
     the next address is tried.
@@ -153,7 +153,7 @@ class Exchange:
                 return dialling.text(outcome)
 
     def _send(self, request: urllib.request.Request, dialling: _Dialling) -> Answer | _Failure:
-        """Send the request to the next address."""
+        """Send the request to the next address of the host. Return the response or the failure."""
         request.dialling = dialling  # type: ignore[attr-defined]
         try:
             with self._opener.open(request, timeout=dialling.left_s()) as response:
@@ -376,17 +376,17 @@ class _Proxy(urllib.request.ProxyHandler):
 
 
 def _parts(body: bytes) -> int:
-    """Return an upper bound for the number of items in a JSON text."""
+    """Return an upper bound for the number of items in a JSON text, to refuse it before it is parsed."""
     return sum(map(body.count, (b"[", b"{", b",")))
 
 
 def may_pass(status: int) -> bool:
-    """Return True if the same request may succeed later."""
+    """Return True if the same request may succeed later, according to the HTTP status."""
     return status >= 500 or status in _TEMPORARY_STATUS
 
 
 def json_of(body: bytes) -> Any:
-    """Return the content, or None if it is not JSON."""
+    """Return the content of a JSON response, or None if it is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -394,7 +394,7 @@ def json_of(body: bytes) -> Any:
 
 
 def _reason(content: Any) -> str:
-    """Return the content of RFC 6749's two error fields."""
+    """Return the reason for a refusal, from the two error fields of RFC 6749."""
     if not isinstance(content, dict):
         return ""
     fields = (content.get(name) for name in ("error", "error_description"))

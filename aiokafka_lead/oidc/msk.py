@@ -136,7 +136,7 @@ def signed(region: str, keys: AwsCredentials, now: float, life_s: int = LIFE_S) 
 
 
 class _DefaultCredentials:
-    """Finds credentials in the places where AWS's tools look for them."""
+    """Finds AWS credentials in the places where AWS's tools look for them."""
 
     def __init__(self) -> None:
         self._found: Any = None

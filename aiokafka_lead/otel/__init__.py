@@ -88,13 +88,13 @@ class Tracing:
         self._sends: WeakSet[Sends] = WeakSet()
 
     def producer(self, client: TracedClient) -> SendTracing:
-        """Return the tracing of a starting producer."""
+        """Return the object that traces the sends of a starting producer."""
         sends = Sends(self.kit, client)
         self._sends.add(sends)
         return sends
 
     def consumer(self, client: TracedClient) -> ReadTracing:
-        """Return the tracing of a starting consumer."""
+        """Return the object that traces the reads of a starting consumer."""
         if self.kit.instruments is not None:
             self.kit.instruments.reading(client)
         return Reads(self.kit, client)

@@ -106,12 +106,12 @@ class Instruments:
                 self._stopped[kept, topic] += count
 
     def turn_off(self) -> None:
-        """Stop counting the records of running consumers."""
+        """Stop counting the records of running consumers. Their counts so far are kept."""
         for client in list(self._reading):
             self.stopped(client)
 
     def consumed(self) -> Iterable[Observation]:
-        """Return the number of records that consumers have returned to the application."""
+        """Return the number of records that consumers have returned to the application, for each set of attributes."""
         totals = self._stopped.copy()
         for client in list(self._reading):
             for topic, count in client.consumed().items():
@@ -160,7 +160,7 @@ _PARTS = re.compile(r"(root|remoteParentNotSampled|localParentNotSampled):(\w+)"
 
 
 class SamplingRules:
-    """The sampler's rules, derived from its description, whose wording OpenTelemetry specifies."""
+    """The sampler's rules, as far as its description reveals them. OpenTelemetry specifies the wording."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer: Any = tracer
@@ -234,7 +234,7 @@ def end(span: Span) -> None:
 
 
 class Kit:
-    """The tracer, its sampling rules, the metrics, and the names of attributes."""
+    """Bundles what all spans need: the tracer, its sampling rules, the metrics, and the names of attributes."""
 
     def __init__(self, tracer: Tracer, words: Vocabulary, instruments: Instruments | None) -> None:
         self._tracer = tracer

@@ -56,7 +56,7 @@ class Attribute(Enum):
 
 
 class Wording(NamedTuple):
-    """The versions of the semantic conventions that are in use."""
+    """The semantic conventions in use, which determine the names of attributes: the old ones, the new ones, or both."""
 
     old: bool
     new: bool
@@ -71,7 +71,7 @@ class Wording(NamedTuple):
 
 
 class Vocabulary:
-    """Mapping from attributes to their names."""
+    """Maps attributes to their names in the selected version of the conventions."""
 
     def __init__(self, wording: Wording) -> None:
         self._names = {each: tuple(dict.fromkeys(_chosen(each.value, wording))) for each in Attribute}
@@ -103,7 +103,7 @@ def error_type(error: BaseException) -> str:
 
 
 def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
-    """Mark the operation of a span as failed."""
+    """Mark a span as failed, with the error's type and reason."""
     span.set_attributes(words((Attribute.ERROR_TYPE, error_type(error))))
     span.set_status(StatusCode.ERROR, reason_of(error))
 

@@ -21,7 +21,7 @@ from .names import Attribute, Value, extracted, mark, may_be_sampled, read, reco
 
 # --- spans of the application's processing ----------------------------------------------------------------------------
 #
-# Each is the current span during the processing.
+# Such a span is the current one while the application processes its records.
 
 MOST_LINKS = 128
 """OpenTelemetry's default limit of links per span."""
@@ -30,7 +30,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Process:
-    """The processing of a record or a batch: the context that is current during it, and a span if it is sampled."""
+    """The processing of a record or a batch: its context, and its span if it is sampled."""
 
     __slots__ = ("began", "context", "error", "is_bare", "span", "topic")
 
@@ -47,7 +47,7 @@ class Process:
 
 @contextmanager
 def current(context: Context) -> Iterator[None]:
-    """Make the context current within the block."""
+    """In the block, make this context the current one."""
     # `detach` would need the token, which is invalid if the block ends in another task.
     before = get_current()
     attach(context)
@@ -58,7 +58,7 @@ def current(context: Context) -> Iterator[None]:
 
 
 class Processes:
-    """Tracing of the processing of a consumer's records."""
+    """Traces how the application processes a consumer's records."""
 
     def __init__(self, kit: Kit, client: TracedClient | None) -> None:
         self.kit = kit
@@ -194,7 +194,10 @@ Key = tuple[str, int, int, int]
 
 
 class Run:
-    """Creates the spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
+    """Creates the spans of one call of `run`.
+
+    The span of a record ends when the record is handled, dead-lettered or given up.
+    """
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -268,12 +271,12 @@ def _key(record: Any) -> Key:
 
 
 class Reads(Processes):
-    """Creates the spans of one consumer."""
+    """Creates the spans of one consumer: reads, processing, commits and acknowledgements."""
 
     # --- receiving ---------------------------------------------------------------------------------------------------
 
     def received(self, began: int, records: Sequence[Record]) -> None:
-        """Trace a call that has returned these records."""
+        """Trace a call that began at ``began`` (``time.time_ns()``) and has returned these records."""
         if not self.kit.on:
             return
         topic, partition = place_of([(record.topic, record.partition) for record in records])
@@ -301,7 +304,7 @@ class Reads(Processes):
         span = self.kit.start("receive", "receive", SpanKind.CLIENT, self.client, topic, pairs, context, began=began)
         return span if span.is_recording() else None
 
-    # --- ways to read ------------------------------------------------------------------------------------------------
+    # --- loops and runs ----------------------------------------------------------------------------------------------
 
     def records(self) -> RecordLoop:
         """Return the tracing of a loop over records."""
@@ -316,7 +319,7 @@ class Reads(Processes):
         return Run(self)
 
     def stopped(self) -> None:
-        """Record the end of the consumer."""
+        """Stop counting the consumer's records, because it has stopped."""
         if self.kit.instruments is not None and self.client is not None:
             self.kit.instruments.stopped(self.client)
 
@@ -325,7 +328,7 @@ class Reads(Processes):
     def committed(
         self, began: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException | None
     ) -> None:
-        """Record a commit that has succeeded or failed."""
+        """Trace a commit that began at ``began``. ``error`` is None if it succeeded."""
         context = get_current()
         topic, partition = place_of(list(offsets))
         if self.kit.instruments is not None and self.kit.on:
@@ -364,7 +367,7 @@ class Reads(Processes):
 
 
 class Loop:
-    """Current context of a loop's body, until the next step or the end of the loop.
+    """Manages the current context in the body of a loop, until the next step or the end of the loop.
 
     The body runs in the task that requests the next record, so it has the same context. Only the loop refers to the
     iterator, and only the iterator refers to this object. Therefore ``__del__`` runs, however the loop ends.

@@ -55,7 +55,7 @@ class Sends:
         return self._begin(get_current(), topic, SpanKind.PRODUCER, pairs, ())
 
     def settled(self, topic: str, records: int, seconds: float, error: BaseException | None, /) -> None:
-        """Record a batch that was acknowledged or has failed."""
+        """Record the outcome of a batch: acknowledged, or failed with ``error``."""
         if self._kit.on and self._kit.instruments is not None:
             self._kit.instruments.settled(self._client, topic, records, seconds, error)
 

@@ -18,7 +18,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Transaction(Protocol):
-    """Open transaction. The code that began it also commits it."""
+    """An open transaction of the application. The code that began it also ends it."""
 
     @property
     def dialect(self) -> str:
@@ -112,7 +112,7 @@ def transaction_of(connection: Any) -> Transaction:
 
 
 class Database(Protocol):
-    """Begins transactions in the application's database."""
+    """The application's database, in which the relay begins transactions."""
 
     def begin(self) -> Any:
         """Return an asynchronous context manager that commits the transaction, or rolls it back after an error."""

@@ -54,7 +54,7 @@ class NotPublishedError(Exception):
 
 
 class ShardProducer:
-    """Producer of one shard, used in the block of `running`."""
+    """Publishes the batches of one shard. Used in the block of `running`."""
 
     def __init__(self, client: Client, options: Mapping[str, Any], transactional_id: str | None) -> None:
         if transactional_id is None:
@@ -158,7 +158,10 @@ def _decoded(content: str) -> bytes:
 def _check(
     batch: Batch, deliveries: list[Delivery], failure: errors.KafkaError | None, *, transactional: bool = False
 ) -> None:
-    """Raise `NotPublishedError` for the first row with an error, if any."""
+    """Raise `NotPublishedError` for the first row with an error, if any.
+
+    ``failure`` is the error with which the producer rejected the row after ``deliveries``, or None.
+    """
     failures = [delivery.exception() if delivery.done() else None for delivery in deliveries]
     rows = list(zip(batch.rows, deliveries, failures, strict=False))
     done = [row.id for row, delivery, error in rows if delivery.done() and error is None and not transactional]

@@ -39,7 +39,7 @@ RENEWALS = 3
 
 
 class _Held:
-    """A shard whose lease the relay holds."""
+    """A shard whose lease the relay holds, and the signals to the task that publishes it."""
 
     def __init__(self, shard: int, deadline: float) -> None:
         self.shard = shard
@@ -60,11 +60,11 @@ class _Held:
         self._awoken = anyio.Event()
 
     def succeeded(self) -> None:
-        """Reset the state after a success."""
+        """Forget earlier failures, because a batch was published."""
         self.failures, self.problem, self.most = 0, None, None
 
     def wake(self) -> None:
-        """Wake the shard's task, because there are rows or the shard must be handed over."""
+        """Wake the shard's task, because there are rows or because the shard must be handed over."""
         self._awoken.set()
 
     def leave(self) -> None:
@@ -73,7 +73,9 @@ class _Held:
         self.wake()
 
     async def sleep(self) -> None:
-        """Wait for `wake` or `leave`. Earlier calls count, because their rows may be newer than the last query."""
+        """Wait until `wake` or `leave` is called. An earlier call counts, because its rows may be newer than the last
+        query.
+        """
         await self._awoken.wait()
         self._awoken = anyio.Event()
 
@@ -240,7 +242,7 @@ class Relay:
         self._stray_found(await self._store.stray())
 
     async def _look(self) -> None:
-        """Query every ``poll_ms`` for shards with rows, and wake their tasks."""
+        """Query every ``poll_ms`` for shards with rows, and wake the tasks of these shards."""
         failures = 0
         while True:
             pause_s = self._config.poll_ms / 1000
@@ -258,7 +260,7 @@ class Relay:
                 await self._awoken.wait()
             self._awoken = anyio.Event()
 
-    # --- one shard ---------------------------------------------------------------------------------------------------
+    # --- publishing one shard ----------------------------------------------------------------------------------------
 
     async def _work(self, held: _Held) -> None:
         """Publish the records of a shard until the relay hands it over or loses it."""

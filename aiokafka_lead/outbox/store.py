@@ -103,7 +103,7 @@ class Store:
         self._transactions = Waits()
 
     def hurry(self, until: float) -> None:
-        """Cancel transactions that have not ended by this monotonic time."""
+        """Cancel transactions that have not ended by the time ``until`` (monotonic seconds)."""
         self._end_by = until
         self._transactions.hurry(until)
 
@@ -153,7 +153,7 @@ class Store:
         )
 
     async def ask(self, lease: Lease) -> None:
-        """Request a shard from its owner."""
+        """Request this shard from the relay that holds it. That relay hands it over after its current batch."""
         where = "owner = :owner AND wanted_by IS NULL"
         await self._change(lease.shard, "wanted_by = :relay", where, relay=self._relay, owner=lease.owner)
 
@@ -243,7 +243,7 @@ class Store:
                 await self._delete(transaction, its, ids)
 
     async def refuse(self, row: Row, why: str) -> None:
-        """Set a row aside, with the reason in its column ``refusal``."""
+        """Set a row aside, so that it is not published. The reason ``why`` is stored in its column ``refusal``."""
         async with self._begin() as transaction:
             statement = f"UPDATE {self._outbox.name} SET refusal = :why WHERE id = :id"
             await self._execute(transaction, statement, why=why, id=row.id)

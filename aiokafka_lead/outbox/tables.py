@@ -23,7 +23,7 @@ _HINT = "; serialize it first, for example with json.dumps(value).encode()"
 
 
 class Dialect(NamedTuple):
-    """Parts of SQL statements that differ between databases."""
+    """The parts of the SQL statements that differ between databases."""
 
     number: str
     """Type of a column that numbers inserted rows."""

@@ -135,7 +135,10 @@ class ProducerEngine(Kind):
             self.transactions.close_gate()
 
     def _intake_of_block(self, admission: Admission) -> Intake:
-        """Return an intake for the sends of one transaction; unusable if records must be changed first."""
+        """Return an intake for the sends of one transaction.
+
+        It has no fast path if records need a serializer or a custom partitioner.
+        """
         intake = Intake(self.config, self.sender, self.client.metadata, admission)
         intake.unsampled = self.intake.unsampled
         if self.sends.as_they_come:

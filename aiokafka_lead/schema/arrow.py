@@ -44,7 +44,7 @@ _MAX_DEPTH = 50
 
 
 class ArrowReader:
-    """Builder of arrays of the type that a schema defines, from values that were written with any schema."""
+    """Builds arrays of the type that a schema defines, from values that were written with any schema."""
 
     def __init__(self, schema: ResolvedSchema, into: Any = None) -> None:
         """Create a reader for a schema.
@@ -60,7 +60,7 @@ class ArrowReader:
         self._build = _builder(self._root, self._named, whole_micros=into is not None)
 
     def reader(self, writer: ResolvedSchema) -> AvroReader:
-        """Return a reader of data that was written with the schema ``writer``. Pass its values to `array`."""
+        """Return a reader for data that was written with the schema ``writer``. Pass its values to `array`."""
         counted = _counted(writer)
         if counted == self._schema:
             return AvroReader(counted)
@@ -106,7 +106,10 @@ def _units(counted: ResolvedSchema) -> set[str]:
 
 
 def _convert(number: int, writer: Any, reader: Any = None) -> int:
-    """Return a time in the unit of the reader's schema, rounded down. Avro's schema resolution ignores units."""
+    """Convert a time, read with the type ``writer``, to the unit of the type ``reader``. Round down.
+
+    fastavro calls this. It is needed because Avro's schema resolution ignores units.
+    """
     wanted = reader.get("arrow", "") if isinstance(reader, dict) else ""
     there, here = (_PER_SECOND.get(name.rpartition("-")[2]) for name in (writer["arrow"], wanted))
     return number if there is None or here is None else number * here // there
@@ -214,7 +217,10 @@ def _many(kind: Any, build: Callable[[Sequence[Any]], Any]) -> Callable[[Sequenc
 
 
 def _offsets(values: Sequence[Any], add: Callable[[Any], None], items: Sequence[Any]) -> Any:
-    """Add the items of all values to ``items``. Return an array of offsets, with null for None, and the end."""
+    """Add the items of all values to ``items`` with ``add``. Return the array of the offsets at which they begin.
+
+    The offset is null for None. The last offset is the end of the items.
+    """
     starts: list[int | None] = []
     for value in values:
         starts.append(None if value is None else len(items))

@@ -51,7 +51,7 @@ def avro_schema(given: Any) -> Schema:
 
 @contextmanager
 def _errors_of_schema() -> Iterator[None]:
-    """Convert errors of an invalid schema to `InvalidSchemaError`."""
+    """In the block, convert fastavro's errors of an invalid schema to `InvalidSchemaError`."""
     try:
         yield
     except InvalidSchemaError:
@@ -79,7 +79,7 @@ def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
 
 
 def _of_reader(resolved: ResolvedSchema) -> tuple[Any, bool]:
-    """Return the schema that values are converted to, and True if read values need `filled`."""
+    """Return the schema for reading, and True if values that are read with it must be passed to `filled`."""
     with _errors_of_schema():
         return with_defaults(*_made(resolved, of_writer=False))
 
@@ -94,7 +94,7 @@ def _made(resolved: ResolvedSchema, *, of_writer: bool) -> tuple[Any, dict[str, 
 
 
 def _parsed(schemas: list[Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the last schema, and the named types of all schemas."""
+    """Parse schemas, each of which may refer to the ones before it. Return the last one, and all named types."""
     named: dict[str, Any] = {}
     return [fastavro.parse_schema(each, named) for each in schemas][-1], named
 
@@ -190,7 +190,7 @@ _DECIMALS = getattr(sys.modules[LOGICAL_READERS["bytes-decimal"].__module__], "d
 
 
 class AvroWriter:
-    """Writer of values as Avro. Raises `SchemaContentError` for values that do not match the schema."""
+    """Writes values as Avro. Raises `SchemaContentError` for values that do not match the schema."""
 
     indexes = b""
 
@@ -220,7 +220,7 @@ class AvroWriter:
 
 
 class AvroFormat:
-    """Format of a serializer with an Avro schema; None for the latest schema of the subject."""
+    """The format of a serializer with an Avro schema. None means the latest schema of the subject."""
 
     def __init__(self, given: Any) -> None:
         self.schema = None if given is None else avro_schema(given)

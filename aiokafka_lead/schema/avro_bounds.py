@@ -15,7 +15,7 @@ FLOAT_MAX = 3.4028234663852886e38
 
 
 class DecimalType:
-    """Range of a decimal type. For a fixed type, fastavro checks that the precision fits the size."""
+    """The range of a decimal type. For a fixed type, fastavro checks that the precision fits the size."""
 
     def __init__(self, precision: int, scale: int) -> None:
         self.precision = precision
@@ -99,10 +99,13 @@ _NUMBERS = ("int", "long", "enum")
 
 
 class ContentBounds:
-    """Check of bytes before they are read. Most schemas limit size and nesting themselves, and need no check."""
+    """Checks bytes before they are read, because untrusted data could use too much memory or stack.
+
+    Most schemas limit size and nesting themselves, and need no check.
+    """
 
     def __init__(self, schema: Any) -> None:
-        """Examine a schema that fastavro has parsed."""
+        """Examine a schema that fastavro has parsed, to find out whether its data needs a check."""
         self._schema = schema
         self._referred = named_of(schema)
         """Named types, including the types of referenced schemas."""
@@ -115,7 +118,7 @@ class ContentBounds:
         self._may_be_empty(schema)
 
     def check(self, content: bytes, at: int) -> None:
-        """Raise `SchemaContentError` for a value that is nested too deeply, or is too large."""
+        """Raise `SchemaContentError` if the value at position ``at`` is nested too deeply, or is too large."""
         # Each level of nesting takes at least a byte.
         if self._unbounded or (self._recursive and len(content) - at > DEPTH_MAX):
             _Scan(self._named, content, at).run(self._schema)
@@ -126,7 +129,7 @@ class ContentBounds:
             raise SchemaContentError(f"the value is nested more than {DEPTH_MAX - 1} levels deep")
 
     def _may_be_empty(self, schema: Any) -> bool:
-        """Examine a type. Return True if its values may have no bytes."""
+        """Examine a type, and the types in it. Return True if its values may have no bytes."""
         if isinstance(schema, str):
             if schema not in self._named and schema in self._referred:
                 return self._may_be_empty(self._referred[schema])
@@ -172,7 +175,7 @@ class ContentBounds:
 
 
 class _Scan:
-    """Traversal of a value's bytes without recursion, and without creating the value."""
+    """Traverses a value's bytes without recursion, and without creating the value."""
 
     def __init__(self, named: dict[str, Any], content: bytes, at: int) -> None:
         self._named = named

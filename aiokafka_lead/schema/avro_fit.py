@@ -41,7 +41,7 @@ _HINT = "-type"
 
 
 class AvroFit:
-    """Converter of values to a form that fastavro writes correctly with a schema."""
+    """Converts values to a form that fastavro writes correctly with a schema."""
 
     def __init__(self, schema: Any) -> None:
         """Build the checks for a schema that fastavro has parsed."""
@@ -57,7 +57,7 @@ class AvroFit:
         return self.made(self._fits.of_json(self._schema, content))
 
     def made(self, value: Any) -> Any:
-        """Convert a value. Raises `SchemaContentError` if it does not match the schema."""
+        """Convert a value of the application. Raises `SchemaContentError` if it does not match the schema."""
         try:
             return self._fit(value)
         except Misfit as error:
@@ -68,7 +68,7 @@ class AvroFit:
 
 
 class _Fits:
-    """Builder of functions that check and convert values, one for each type."""
+    """Builds the functions that check and convert values, one for each type of a schema."""
 
     def __init__(self, named: dict[str, Any], *, names_branches: bool) -> None:
         self._named = named
@@ -254,7 +254,7 @@ _NO_NUMBERS = ("nan", "infinity", "-infinity", "inf", "-inf")
 
 
 class _Branch:
-    """One type of a union, with what is needed to decide whether a value fits it."""
+    """One type of a union, and the data by which `AvroFit` decides whether a value fits it."""
 
     def __init__(self, given: Any, fits: _Fits) -> None:
         schema = settled(given, fits._named)
@@ -336,7 +336,7 @@ def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
 
 
 class _At:
-    """Context manager that adds a step to the path of a `Misfit`."""
+    """In the block, add a step to the path of any `Misfit`, so that the error names the place of the value."""
 
     __slots__ = ("_step",)
 

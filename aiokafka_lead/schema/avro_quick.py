@@ -41,7 +41,10 @@ _MANY = {"string": str, "bytes": bytes, "boolean": bool, "double": float, "int":
 
 
 class QuickLooks:
-    """Builder of functions that return True if fastavro writes a value correctly, and False if that is not certain."""
+    """Builds fast checks for values.
+
+    A check returns True if fastavro certainly writes the value correctly. Otherwise, the slower `AvroFit` decides.
+    """
 
     def __init__(self, named: dict[str, Any], default_of: Callable[[Any, Any], Any]) -> None:
         """Create a builder.
@@ -61,7 +64,7 @@ class QuickLooks:
         self._records: dict[str, str] = {}
 
     def look(self, schema: Any) -> Callable[[Any], bool]:
-        """Return the check for a type."""
+        """Return the check function for a type."""
         name = self._function("look", [f" return {self._expression(schema, 'v')}"])
         made: Callable[[Any], bool] = self._scope[name]
         return made
@@ -130,7 +133,10 @@ class QuickLooks:
         return f"({v} is None or {found})" if len(others) < len(branches) else found
 
     def _several(self, others: list[Any], v: str, *, nullable: bool) -> str:
-        """Return the source of an expression for several branches that have different Python types."""
+        """Return an expression for a union of several types, one of which may be null (``nullable``).
+
+        Types that Python cannot tell apart are left to `AvroFit`.
+        """
         kinds = [each["type"] for each in others]
         plain = all("logicalType" not in each and each["type"] in _EXACT for each in others)
         if not plain or sum(kind in ("int", "long", "float", "double") for kind in kinds) > 1:

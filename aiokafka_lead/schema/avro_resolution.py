@@ -257,7 +257,7 @@ _TOP = ("", "")
 
 
 class _Type(NamedTuple):
-    """The properties of the type of a field in the reader's schema."""
+    """The type of a field in the reader's schema, as far as it affects how values are resolved."""
 
     is_logical: bool
     """True if the type, or a type in it, has a logical type."""
@@ -350,7 +350,7 @@ def _kept(value: Any, _writer: Any, _reader: Any = None) -> Any:
 
 
 def _as_reader(value: Any, writer: Any, reader: Any = None) -> Any:
-    """Convert a value to its type in the reader's schema."""
+    """Convert a value to its type in the reader's schema. fastavro calls this for the types marked `_AS_READER`."""
     described = reader if isinstance(reader, dict) else {"type": reader}
     kind, logical, before = described["type"], described.get("logicalType"), writer[_BEFORE]
     if before is not None and logical is not None:  # use the writer's type, which may have another unit or scale

@@ -25,7 +25,7 @@ MAX_ABSENT = 1000
 
 
 class Cache(Generic[K, V]):
-    """Cache of responses by key. Concurrent calls share a request, which continues if a call is cancelled."""
+    """Caches responses by key. Concurrent calls share one request, which continues if a call is cancelled."""
 
     def __init__(self, fetch: Callable[[K], Awaitable[V]], *, absent_s: float, kept_s: float = math.inf) -> None:
         """Create a cache that keeps responses for ``kept_s`` seconds, and permanent errors for ``absent_s`` seconds."""

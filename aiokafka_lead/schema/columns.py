@@ -33,7 +33,7 @@ _NO_PLACE = (ValueError, TypeError, OverflowError)
 
 
 class Contents(Protocol):
-    """Part of a `RecordBatch` that `AvroColumns.read` needs."""
+    """The part of a `RecordBatch` that `AvroColumns.read` needs."""
 
     @property
     def headers(self) -> list[Headers]: ...
@@ -42,7 +42,7 @@ class Contents(Protocol):
 
 
 class Batch(Contents, Protocol):
-    """Part of a `RecordBatch` that `AvroColumns.to_arrow` needs."""
+    """The part of a `RecordBatch` that `AvroColumns.to_arrow` needs."""
 
     @property
     def bury(self) -> Callable[[Sequence[errors.RecordDeserializationError]], Awaitable[None]] | None: ...
@@ -113,7 +113,7 @@ class AvroColumns:
 
 
 class _Column:
-    """Deserializes the keys or the values of batches to a column."""
+    """Deserializes the keys or the values of batches to one Arrow column."""
 
     def __init__(self, registry: SchemaSource, schema: Any, into: Any, *, is_key: bool) -> None:
         self._is_key = is_key
@@ -124,7 +124,7 @@ class _Column:
         self._readers: dict[bytes, AvroReader] = {}
 
     async def read(self, batch: Contents) -> tuple[Any, dict[int, Exception]]:
-        """Return the column and the errors by row."""
+        """Return the column, with null for each bad record, and the errors of the bad records by row."""
         contents = batch.raw_column(is_key=self._is_key)
         bad: dict[int, Exception] = {}
         places: list[tuple[bytes, int] | None] = [None] * len(contents)

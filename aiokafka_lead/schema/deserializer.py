@@ -25,7 +25,7 @@ AT_ONCE = 8
 
 
 class Reader(Protocol):
-    """Reader of data that was written with a particular schema."""
+    """Reads the data that was written with one particular schema."""
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
         """Read the data at position ``at``.

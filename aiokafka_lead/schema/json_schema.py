@@ -133,7 +133,7 @@ _FORMATS = _formats()
 
 
 class _Validator:
-    """Validator of parsed JSON against a schema.
+    """Validates parsed JSON against a schema.
 
     With ``strict``, it also checks the ``format`` of strings, and raises `InvalidSchemaError` for a pattern that it
     cannot check.
@@ -240,7 +240,7 @@ _SHALLOW = 20
 
 
 class JsonReader:
-    """Reader of JSON that was written with a schema. With ``validate``, checks it against the schema."""
+    """Reads JSON that was written with a schema. With ``validate``, checks it against the schema."""
 
     def __init__(self, writer: ResolvedSchema, *, validate: bool) -> None:
         self._validator = _Validator(writer, strict=False) if validate else None
@@ -259,7 +259,7 @@ class JsonReader:
 
 
 class JsonWriter:
-    """Writer of values as JSON. With ``validate``, checks them against the schema."""
+    """Writes values as JSON. With ``validate``, checks them against the schema."""
 
     indexes = b""
 
@@ -277,7 +277,7 @@ class JsonWriter:
 
 
 class JsonFormat:
-    """Format of a serializer with a JSON Schema.
+    """The format of a serializer with a JSON Schema.
 
     The schema is a pydantic model, text, parsed JSON, or a `Schema`. None means the latest schema of the subject.
     """

@@ -26,7 +26,7 @@ _OF_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")
 
 
 class Making:
-    """Conversion of a decoded value to an object of the application."""
+    """Converts decoded values to objects of the application's class."""
 
     def __init__(self, call: Make | None, messages: tuple[Any, ...] = (), *, by_name: bool = False) -> None:
         self._call = call
@@ -63,7 +63,7 @@ def making(into: Any) -> Making:
 
 
 class _Makers:
-    """Builder of conversion functions from type annotations, which may be recursive."""
+    """Builds conversion functions from type annotations, which may be recursive."""
 
     def __init__(self) -> None:
         self._classes: dict[Any, Make] = {}

@@ -151,7 +151,7 @@ class DescribedMessages:
             raise InvalidSchemaError(f"the Protobuf schema cannot be used: {shown(str(error))}") from None
 
     def _has(self, name: str) -> bool:
-        """Make an imported file available. Return False if it is unknown. Adds it to the pool if necessary."""
+        """Add the imported file with this name to the pool, if it is not there. Return False if the file is unknown."""
         if name not in self._added:
             text = self._texts.get(name)
             file = _built_in(name) if text is None else _described(name, text)
@@ -189,7 +189,7 @@ def _described(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
 
 
 class _Parser:
-    """Recursive descent parser of ``.proto`` files.
+    """A recursive descent parser of ``.proto`` files.
 
     Raises IndexError if the file ends too early, and ValueError for other errors.
     """

@@ -30,7 +30,7 @@ DEPTH_MAX = 101
 
 
 class ProtobufReader:
-    """Reader of messages that were written with a schema.
+    """Reads messages that were written with a schema.
 
     The classes of the messages are the application's ``classes``, or if there are none, imported generated classes.
     With ``described``, they are built from the schema instead.
@@ -75,7 +75,7 @@ class ProtobufReader:
 
 
 class ProtobufWriter:
-    """Writer of messages of a class, with a schema that contains its message type."""
+    """Writes messages of one class, with a schema that contains its message type."""
 
     def __init__(self, kind: Any, schema: Schema) -> None:
         self._kind = kind
@@ -127,7 +127,7 @@ def _messages_in(message: Any) -> Iterator[Any]:
 
 
 class ProtobufFormat:
-    """Format of a serializer for a message class. The file that defines the class is the schema."""
+    """The format of a serializer for a message class. The file that defines the class is the schema."""
 
     def __init__(self, message: Any, text: str | None = None) -> None:
         """Create a format. ``text`` is the ``.proto`` file from which the class was built, without references."""

@@ -62,7 +62,7 @@ T = TypeVar("T", contravariant=True)
 
 
 class Writer(Protocol):
-    """Writer of values with a particular schema."""
+    """Writes values with one particular schema."""
 
     def write(self, value: Any, before: bytes) -> bytes:
         """Return ``before`` followed by the bytes of the value.
@@ -78,7 +78,7 @@ class Writer(Protocol):
 
 
 class Format(Protocol):
-    """Schema of a serializer, and factory of its writers."""
+    """The schema of a serializer, for which it creates writers."""
 
     @property
     def schema(self) -> Schema | None:

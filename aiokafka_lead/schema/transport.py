@@ -73,14 +73,14 @@ class Query(NamedTuple):
 
 
 class _Spawner:
-    """Starter of tasks that outlive the call that started them."""
+    """Starts tasks that outlive the call that started them."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> None:
         spawn_host(partial(func, *args), str(name))
 
 
 class Transport:
-    """Sender of requests to the nodes of a registry, first to the node that answered last. Works on any event loop."""
+    """Sends requests to the nodes of a registry, first to the node that answered last. Works on any event loop."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
@@ -163,7 +163,7 @@ class Transport:
         return f"has not answered within {timeout_s * 1000:.0f} ms"
 
     def _send(self, url: str, query: Query, token: Token | None, timeout_s: float) -> _Said | str:
-        """Send a request from a thread. Return the answer, or the text of an error."""
+        """Send a request, blocking the calling thread. Return the answer or, after a failure, the text of the error."""
         answer = self._newest_exchange().send(lambda: query.request(url, self._headers(token)), timeout_s)
         return answer if isinstance(answer, str) else _Said(url, answer.status, json_of(answer.body))
 
@@ -227,12 +227,12 @@ class _Said(NamedTuple):
 
     @property
     def message(self) -> str:
-        """Message in the registry's error after a colon, or an empty text."""
+        """The registry's error message after a colon, or an empty text if there is none."""
         message = self._error("message")
         return f": {shown(str(message))}" if message else ""
 
     def content_for(self, query: Query) -> Any:
-        """Return the content. Raises the `SchemaRegistryError` for an error."""
+        """Return the content of a successful answer. Raises the `SchemaRegistryError` for an error."""
         if 200 <= self.status < 300:
             if self.content is None:
                 raise errors.SchemaRegistryError(f"{self.url} answered, but not with JSON", status=self.status)

@@ -27,7 +27,7 @@ COMPATIBILITY_LEVELS = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """Reference of a schema to another registered schema."""
+    """A reference from a schema to another registered schema."""
 
     name: str
     """The name of a type in Avro, a ``$ref`` in JSON Schema, or an import in Protobuf."""
@@ -133,7 +133,7 @@ def rewritten(resolved: ResolvedSchema, change: Callable[[Any], Any]) -> Resolve
 
 
 class SchemaSource(Protocol):
-    """Part of `SchemaRegistry` that serializers and deserializers use. That class documents the methods."""
+    """The part of `SchemaRegistry` that serializers and deserializers use. That class documents the methods."""
 
     @property
     def absent_s(self) -> float:

@@ -206,7 +206,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         """
         return self._engine.planner.assignment
 
-    # --- taking ------------------------------------------------------------------------------------------------------
+    # --- reading records ---------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[ShareRecord[K, V]]:
         """Iterate over records until the consumer is stopped.

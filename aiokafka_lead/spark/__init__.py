@@ -86,7 +86,7 @@ def refresh(frame: DataFrame) -> DataFrame:
 
 
 def _items(found: Any) -> list[Any]:
-    """Return the items of a Scala sequence."""
+    """Return the items of a Scala sequence as a list."""
     return [found.apply(at) for at in range(found.size())]
 
 

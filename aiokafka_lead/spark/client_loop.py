@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class Client(Protocol):
-    """Common interface of `Producer`, `Consumer` and `AdminClient`."""
+    """The methods that `Producer`, `Consumer` and `AdminClient` have in common."""
 
     async def start(self) -> None: ...
 
@@ -239,7 +239,10 @@ async def _stop(client: Client) -> None:
 
 
 class _Process:
-    """The loop of this process. A forked process does not inherit its thread, so `client_loop` creates another one."""
+    """Holds the client loop of this process.
+
+    A forked process does not inherit its thread, so `client_loop` creates another one.
+    """
 
     def __init__(self) -> None:
         self.pid = -1

@@ -160,7 +160,7 @@ def mention_unknown(options: Mapping[str, str]) -> None:
 
 
 def mention_key(options: Mapping[str, str]) -> None:
-    """Log a warning, once per process, for a private key in an option, unless a config provider supplies the key."""
+    """Warn, once per process, of a private key in an option, unless a config provider supplies the key."""
     for name in KEYS:
         if "${" in options.get(name, "${") or name in _mentioned:
             continue

@@ -29,13 +29,15 @@ class AdminTopicNames(TypedDict, total=False):
 
 
 def check_all(checks: Mapping[str, Check], given: Mapping[str, Any]) -> None:
-    """Check the arguments of a call by their names."""
+    """Run the check for each argument by its name. Raises `ConfigError` or `ConfigTypeError` for a wrong value."""
     for name, check in checks.items():
         check(name, given[name])
 
 
 def broker_ids(name: str, value: Any) -> list[int]:
-    """Return the ids of brokers, which are given as ids or as a number of brokers."""
+    """Return broker ids. ``value`` is a sequence of ids or the number of brokers, which then have the ids 1, 2 and so
+    on.
+    """
     if isinstance(value, int):
         return list(range(1, 1 + integer(1)(name, value)))
     return list(BROKERS(name, value))

@@ -100,7 +100,7 @@ class AvroSchema:
         return name if "." in name or not space else f"{space}.{name}"
 
     def at(self, schema: Any) -> Any:
-        """Return the type with this name. Other types are returned unchanged."""
+        """Return the definition of a named type. Any other type is returned unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
         if isinstance(schema, dict):
@@ -116,7 +116,10 @@ def unreadable(reader: AvroSchema, writer: AvroSchema) -> list[str]:
 
 
 class _Comparison:
-    """Compares a reader's schema with a writer's schema. Recursive types are compared once."""
+    """Compares a reader's schema with a writer's schema, for Avro's rules of schema resolution.
+
+    A pair of recursive types is compared once.
+    """
 
     def __init__(self, reader: AvroSchema, writer: AvroSchema) -> None:
         self._reader = reader
@@ -199,7 +202,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Stored:
-    """A schema as it was sent."""
+    """A schema in the form in which a client has sent it."""
 
     text: str
     kind: str = "AVRO"
@@ -220,7 +223,7 @@ class Stored:
 
     @property
     def normal(self) -> Stored:
-        """Normal form of the schema, in which white space and the order of keys in JSON do not matter."""
+        """The schema in normal form, in which white space and the order of JSON keys do not matter."""
         try:
             text = json.dumps(json.loads(self.text), sort_keys=True)
         except ValueError:
@@ -303,7 +306,7 @@ class Store:
         return number, self.subjects[name].versions[number]
 
     def lookup(self, name: str, schema: Stored, *, normalize: bool) -> tuple[int, int] | None:
-        """Return the version of a schema in an existing subject."""
+        """Return the version and the id of a schema in an existing subject, or None if the subject lacks it."""
         found = self.subjects.get(name)
         for number in [] if found is None else reversed(found.live()):
             assert found is not None
@@ -315,7 +318,7 @@ class Store:
     # --- changing ---
 
     def register(self, name: str, schema: Stored, *, normalize: bool) -> int:
-        """Register the schema and return its id."""
+        """Register the schema under this subject and return its id. Raises `Refusal` if it is incompatible."""
         self._check(schema)
         known = self.lookup(name, schema, normalize=normalize)
         if known is not None:

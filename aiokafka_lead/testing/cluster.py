@@ -195,7 +195,7 @@ class EmbeddedCluster(ClusterControls):
         self._begun: anyio.Event
         self._leaving: anyio.Event
 
-    # --- life --------------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         self._begun, self._leaving = anyio.Event(), anyio.Event()
@@ -219,7 +219,7 @@ class EmbeddedCluster(ClusterControls):
             if self._running.error is not None:
                 failures.append(self._running.error)
         if error is None and failures:
-            # It is an ExceptionGroup if all of them are Exceptions.
+            # This creates an ExceptionGroup if all failures are Exceptions.
             raise BaseExceptionGroup("the embedded cluster failed", failures)
 
     async def _run(self) -> None:
@@ -253,7 +253,7 @@ class EmbeddedCluster(ClusterControls):
             )
 
     async def _serve(self, node: BrokerNode, port: int) -> None:
-        """Start a broker for the first time."""
+        """Start a broker for the first time, on this port (0: any free port)."""
         assert self._task_group is not None
         server = BrokerServer(self._engine, self._handlers, node, self._host, self._task_group)
         node.port = await server.start(port)

@@ -27,7 +27,10 @@ _CODECS = list_of("compression_types", one_of(*CODEC_NAMES))
 
 
 class _Controls:
-    """Controls of a part of a running cluster; ``call`` runs a function in the thread of the cluster."""
+    """Base class of the controls for a part of a running cluster.
+
+    ``call`` runs a function in the thread of the cluster.
+    """
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine

@@ -24,7 +24,7 @@ TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
 
 
 class Caller(Protocol):
-    """Runs a function in the thread of the cluster, and returns its result."""
+    """Calls a function in the thread of the cluster, and returns its result."""
 
     def __call__(self, function: Callable[[], T], /) -> T: ...
 
@@ -80,7 +80,7 @@ class Fault:
         return self.count is not None and self.count <= 0
 
     def concerns(self, record: RequestRecord, request: Request[Any], name_of: Callable[[UUID], str | None]) -> bool:
-        """Return True if the rule applies to a request. ``name_of`` returns the name of a topic id."""
+        """Return True if the rule applies to a request. ``name_of`` returns the name for a topic id."""
         if self.spent or (self.api_key is not None and self.api_key != record.api_key):
             return False
         if self.broker is not None and self.broker != record.broker:
@@ -111,7 +111,7 @@ class Fault:
         return True
 
     def remove(self) -> None:
-        """End the rule, and release the requests that it holds."""
+        """End the rule for later requests, and release the requests that it holds."""
         self.count = 0
         self.release()
 

@@ -149,7 +149,10 @@ class RequestLog:
 
 
 def partitions_of(request: Request[Any], name_of: Callable[[UUID], str | None]) -> list[tuple[str | None, int | None]]:
-    """Return pairs of a topic and a partition in a request. Each topic is also paired with None."""
+    """Return each topic and partition that a request names, as pairs.
+
+    Each topic is also paired with None, which matches rules without a partition.
+    """
     found: list[tuple[str | None, int | None]] = []
     for topic in getattr(request, "topic_data", None) or getattr(request, "topics", None) or ():
         if isinstance(topic, str):

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Doing:
-    """An operation that runs in another thread. It must be awaited, which is possible on any event loop."""
+    """An operation that runs in another thread. Await it, on any event loop, to wait for its end."""
 
     def __init__(self, name: str, future: Future[None]) -> None:
         self._name = name

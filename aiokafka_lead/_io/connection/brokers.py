@@ -101,7 +101,7 @@ class Brokers:
 
     @property
     def nodes(self) -> Mapping[int, Broker]:
-        """The known nodes."""
+        """The known nodes by id. Bootstrap servers have negative ids."""
         return {node_id: node.broker for node_id, node in self._nodes.items()}
 
     def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
@@ -241,34 +241,32 @@ class Brokers:
         return max((now - each.used_at for each in asked if each is not None and each.in_flight), default=0.0)
 
     def offers(self) -> list[ApiVersions]:
-        """Return the API versions of the known brokers with ready connections."""
+        """Return the API versions that each ready connection to a known broker has negotiated."""
         links = [link for node_id, node in self._nodes.items() if node_id >= 0 for link in node.links.values()]
         return [link.connection.versions for link in links if link.connection is not None and link.connection.ready]
 
     def failed_since(self, at: float) -> list[int]:
-        """Return the nodes whose last attempt failed, or whose connection was lost, at this time or later."""
+        """Return the nodes whose latest attempt failed, or whose connection was lost, at the time ``at`` or later."""
         reachability = self._reachability
         return [node_id for node_id, node in self._nodes.items() if reachability.failed_since(node.endpoint, at)]
 
     def ready_since(self, node_id: int, at: float) -> bool:
-        """Return True if a connection to the node became ready at this time or later."""
+        """Return True if a connection to the node became ready at the time ``at`` (monotonic) or later."""
         node = self._nodes.get(node_id)
         return node is not None and self._reachability.ready_since(node.endpoint, at)
 
     def led_astray(self, node_id: int) -> None:
-        """Record that the node's address has led to another cluster.
-
-        Check the cluster id of each new connection to it.
-        """
+        """Check the cluster id of each new connection to this node, because its address has led to another cluster."""
         node = self._nodes.get(node_id)
         if node is not None:
             self._reachability.led_astray(node.endpoint)
 
     def evaded(self, node_id: int, asked_at: float) -> None:
-        """Record that a node did not answer a request that any broker can answer. `least_loaded` then avoids it.
+        """Record that a node did not answer a request, sent at ``asked_at``, that any broker can answer.
 
-        If only bootstrap servers are known and all are in doubt, reconnects to them. The next connection may lead to
-        another broker, because a name may have several addresses or belong to a load balancer.
+        `least_loaded` then avoids the node. If only bootstrap servers are known and all are in doubt, reconnects to
+        them. The next connection may lead to another broker, because a name may have several addresses or belong to a
+        load balancer.
         """
         node = self._nodes.get(node_id)
         if node is not None:
@@ -279,11 +277,11 @@ class Brokers:
                 self._reconnect(node, error)
 
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
-        """Reconnect to the node, at another address of its host if possible.
+        """Reconnect to the node, at another address of its host if possible. ``error`` ends the current connections.
 
-        Return True if the new connection may help. It cannot help if all other addresses have been left since the last
-        useful response. The next request tries unreachable addresses again. A ``silent`` address, which has not
-        responded in time, is left in any case, because it gets more time at each turn (`patience_s`).
+        Returns True if the new connection may help. It cannot help if all other addresses have been left since the last
+        useful response. The next request tries unreachable addresses again. An address is ``silent`` if it has not
+        responded in time. It is left in any case, because it gets more time at each turn (`patience_s`).
         """
         node = self._nodes.get(node_id)
         if node is None:
@@ -296,7 +294,10 @@ class Brokers:
         return moves
 
     def look_further(self, node_id: int, loss_s: float) -> bool:
-        """Leave a bootstrap server that knows no more than the known brokers. This happens only now and then."""
+        """Leave a bootstrap server that knows no more than the known brokers. Return True if the client reconnects.
+
+        Another address of the server may know more brokers. The server is left only now and then.
+        """
         node = self._nodes.get(node_id)
         further = node is not None and self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic(), loss_s)
         if further:

@@ -36,7 +36,9 @@ class ConnectionOwner(Protocol):
         """Handle the end of the connection. Its requests in flight fail after this call."""
 
     def on_change(self, connection: Connection, /) -> None:
-        """Handle a change: requests can be sent again, or all requests in flight have failed after the end."""
+        """Handle a change: requests can be sent again or, after the connection has ended, all requests in flight have
+        failed.
+        """
 
 
 class Connection:
@@ -231,14 +233,17 @@ class Connection:
     # --- called by the task that owns the connection ---
 
     def opened(self, transport: Transport) -> None:
-        """Attach an open transport. Raises `KafkaError` if the connection has already been closed."""
+        """Use this open transport from now on. Raises `KafkaError` if the connection has already been closed."""
         if self.closed_by is not None:
             transport.close()
             raise self._not_ready()
         self._transport = transport
 
     def become_ready(self, versions: ApiVersions, *, authenticated: bool, session: Session) -> None:
-        """Complete the setup. From now on, requests may be submitted."""
+        """Complete the setup. From now on, requests may be submitted.
+
+        ``versions`` and ``session`` come from the handshake. ``authenticated`` is True if the client has logged in.
+        """
         assert self._transport is not None
         self.versions = versions
         self.session = session
@@ -250,7 +255,10 @@ class Connection:
         self._transport.limit_frames(self._settings.receive_max_bytes)
 
     async def watch(self) -> None:
-        """Watch the deadlines of requests, throttling, idleness and retirement until the connection closes."""
+        """Close the connection when a time limit passes, and return once it is closed.
+
+        The limits are the deadlines of requests, the broker's throttling, idleness, and the end of the session.
+        """
         while self.closed_by is None:
             now = time.monotonic()
             self._keep_deadlines(now)
@@ -273,7 +281,9 @@ class Connection:
             self.retire()
 
     def take_over(self, used_at: float) -> None:
-        """Take over from a closed connection, including the time at which it was last used."""
+        """Take over from a connection that has ended and was last used at ``used_at``, so that idleness counts from
+        then.
+        """
         self.used_at = used_at
 
     def revive(self) -> None:
@@ -344,7 +354,7 @@ class Connection:
             self._close_if_retired()
 
     def on_writable(self) -> None:
-        """Complete the requests that expect no response, because the operating system has accepted all data."""
+        """Complete the requests that expect no response. The operating system has now accepted all data."""
         self._unsent_deadline = math.inf
         sent, self._unsent = self._unsent, deque()
         for on_done in sent:
@@ -354,7 +364,7 @@ class Connection:
             self._close_if_retired()
 
     def on_closed(self, error: KafkaError, /) -> None:
-        """Handle the end of the stream, or an invalid stream."""
+        """Fail the requests in flight, because the stream has ended or contains invalid data."""
         oldest = self._ledger.oldest()
         if oldest is not None and isinstance(error, FrameTooLargeError):
             # A retry would end in the same way, so fail the request of this frame with this error.
@@ -379,7 +389,8 @@ class Connection:
     ) -> None:
         """Write a request, and add it to the requests in flight if it expects a response.
 
-        A request without a response is done once the operating system has accepted it, which may be at once.
+        ``on_done`` is called with the response or the error (see `submit`). A request without a response is done once
+        the operating system has accepted it, which may be at once.
         """
         assert self._transport is not None
         ledger = self._ledger
@@ -466,7 +477,7 @@ class Connection:
 
 
 class _Answer(Waiter[Any]):
-    """A response for which a task is waiting."""
+    """Awaits the response to one request, for `Connection.answer`."""
 
     __slots__ = ()
 

@@ -36,7 +36,7 @@ _SHOWN = 300
 
 
 class _Identity(NamedTuple):
-    """The owner of the Kerberos tickets."""
+    """The Kerberos principal whose tickets are used, and the keytab if there is one."""
 
     principal: str | None
     keytab: str | None
@@ -80,9 +80,9 @@ class GssapiLogin:
             return await self.call("getting a ticket", partial(_acquire, self._identity))
 
     async def call(self, doing: str, call: Callable[[], T]) -> T:
-        """Call the library in a thread, and return the result.
+        """Make a call of the library in a thread, and return the result.
 
-        Converts the library's errors to errors of this package.
+        The library's errors become errors of this package, whose text says what the client was ``doing``.
         """
         try:
             return await self._calls.run(call)
@@ -91,7 +91,7 @@ class GssapiLogin:
 
 
 class GssapiExchange:
-    """One authentication with a broker."""
+    """The messages of one authentication with a broker by GSSAPI (see `Exchange`)."""
 
     def __init__(self, login: GssapiLogin, service: str) -> None:
         self._login = login
@@ -171,7 +171,7 @@ def _acquire(identity: _Identity) -> Any:
 
 
 def _answer_offer(context: Any, challenge: bytes) -> bytes:
-    """Respond to the broker's offer. Blocks, but only briefly."""
+    """Respond to the broker's offer of security layers. Blocks, but only briefly."""
     offer = context.unwrap(challenge).message
     wrapped: bytes = context.wrap(layer_answer(offer, str(context.initiator_name)), False).message
     return wrapped
@@ -182,5 +182,5 @@ _NO_CACHE = 2529639107
 
 
 def _text_of(error: GSSError) -> str:
-    """Return the library's message for the minor code, which gives the reason."""
+    """Return the library's message for the minor status code of an error, because that code gives the reason."""
     return " ".join(error.get_all_statuses(error.min_code, False))[:_SHOWN]

@@ -117,7 +117,7 @@ async def shake_hands(
 async def _negotiate(
     connection: Connection, security: Security, expected: Expected | None, version: int
 ) -> tuple[ApiVersions, int]:
-    """Request the API versions. Fall back to lower versions of the request if necessary (KIP-511).
+    """Request the API versions, first with ``version``, then with lower versions if necessary (KIP-511).
 
     Returns the broker's API versions, and the version of the request that was answered.
     """
@@ -167,7 +167,10 @@ def has_newer_version(versions: ApiVersions) -> bool:
 
 
 def _lower_version(response: ApiVersionsResponse, asked: int) -> int:
-    """Return the next version to try: the broker's highest, or 0 if the response contains none (brokers before 2.4)."""
+    """Return the next version to try after version ``asked`` was refused.
+
+    It is the broker's highest version, or 0 if the response contains none (brokers before 2.4).
+    """
     for api in response.api_keys:
         if api.api_key == ApiVersionsRequest.API_KEY and 0 <= api.max_version < asked:
             return api.max_version

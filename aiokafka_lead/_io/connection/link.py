@@ -91,7 +91,7 @@ class Link:
         self._waiters: list[Waiter[Connection | None]] = []
 
     def state(self, now: float) -> NodeState:
-        """Return the state of this link."""
+        """Return the link's state at the time ``now``: ready, connecting, in backoff, or free to connect."""
         if self.connection is not None:
             return NodeState.READY
         if self._connecting:
@@ -100,16 +100,16 @@ class Link:
 
     @property
     def stage(self) -> str | None:
-        """Stage of the connection that is being set up, or None."""
+        """The stage of the connection that is being set up, for error messages, or None if there is none."""
         return self._attempt.stage if self._attempt is not None else None
 
     @property
     def idle(self) -> bool:
-        """True if the task is not running, so there is no connection."""
+        """True if the link's task is not running. There is then neither a connection nor an attempt to connect."""
         return not self._running
 
     def want(self) -> None:
-        """Connect now, or when the backoff ends."""
+        """Request a connection. It is opened now, or when the backoff ends."""
         self._wanted = True
         if not self._running and not self._closed:
             self._running = True
@@ -207,7 +207,7 @@ class Link:
         return Connection(self.node_id, self.endpoint, self._context.settings, self, self.label)
 
     async def _serve(self) -> None:
-        """Open a connection and its successors, and serve them until they close."""
+        """Open a connection, and serve it and its successors until they close. Runs as the link's task."""
         self._connecting = True
         self._context.notify(self.node_id)
         crash: Exception | None = None
@@ -249,7 +249,7 @@ class Link:
             connection = self._attempt if self._attempt is not connection else None
 
     def _take_over(self, ended: Connection) -> None:
-        """Replace the ended connection by its successor, if a renewal has opened one."""
+        """Replace the ended connection by the successor that a renewal has opened. Do nothing if there is none."""
         successor = None if self._renewal is None or self._leaving or self._closed else self._renewal.take()
         if successor is None:
             return
@@ -261,7 +261,10 @@ class Link:
         self._settle(successor, None)
 
     async def _connect(self, group: Spawner) -> Connection | None:
-        """Connect and return the ready connection if it is still wanted. A failure is raised from waiting calls."""
+        """Connect, and return the ready connection, or None if it is no longer wanted or the attempt has failed.
+
+        A failure is raised from the calls that wait for the connection.
+        """
         try:
             connection = await self._set_up(self._new_attempt, group)
         except KafkaError as failure:
@@ -310,7 +313,7 @@ class Link:
     async def _set_up_next(
         self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
     ) -> bool:
-        """Set up the connection at the next address.
+        """Set up ``connection`` at the next address of ``search``. Return True if it is ready.
 
         Returns False if another address should be tried. Raises all other errors.
         """

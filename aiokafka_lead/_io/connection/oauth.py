@@ -46,7 +46,11 @@ class OAuthLogin:
         return OAuthExchange(self)
 
     async def token(self) -> Token:
-        """Return a valid token. Raises the same errors as `TokenSource.token`."""
+        """Return a valid token for a new connection. The first call also starts the refreshing of tokens in the
+        background.
+
+        Raises the same errors as `TokenSource.token`.
+        """
         if self._source is None:
             self._source = source_of(self._provider)
         token = await self._source.token(self._fetching)
@@ -56,12 +60,12 @@ class OAuthLogin:
         return token
 
     def accepted(self) -> None:
-        """Record that the broker has accepted the token."""
+        """End the backoff after earlier failures, because the broker has accepted the token."""
         assert self._source is not None
         self._source.accepted()
 
     def refused(self, token: Token, reason: str) -> None:
-        """Record that the broker has refused the token."""
+        """Discard a token that the broker has refused. ``reason`` is the broker's message."""
         assert self._source is not None
         error = SaslAuthenticationFailedError(f"the broker refused the token: {reason}")
         self._source.refused(token, error, self._fetching.backoff)
@@ -99,7 +103,7 @@ def _left_s(token: Token) -> float:
 
 
 class OAuthExchange:
-    """The authentication of one connection, which waits for the token."""
+    """The authentication of one connection by OAUTHBEARER. `start` waits for the token."""
 
     def __init__(self, login: OAuthLogin) -> None:
         self._login = login
@@ -126,6 +130,6 @@ class OAuthExchange:
         return response
 
     def refused(self, reason: str) -> None:
-        """Record the refusal. Contrary to RFC 7628, some brokers do not send it as a challenge first."""
+        """Discard the token that the broker has refused. Contrary to RFC 7628, some brokers send no challenge first."""
         if self._token is not None and self._mechanism is not None and self._mechanism.refused is None:
             self._login.refused(self._token, reason or "without a reason")

@@ -56,7 +56,10 @@ class Renewal:
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
-        """Run until the new connection is ready, or until `stop` is called."""
+        """Replace the connection before its session ends. Return once the new connection is ready.
+
+        Failed attempts are repeated after a backoff. `stop` ends the task early.
+        """
         with self._scope:
             await sleep_until(self._current.session.renew_at)
             failures = 0
@@ -87,14 +90,14 @@ class Renewal:
         return True
 
     def take(self) -> Connection | None:
-        """Return the new connection if it is ready. The caller then owns it."""
+        """Return the new connection, which the caller then owns, or None if it is not ready or has closed."""
         if not self._done or self._attempt is None or self._attempt.closed_by is not None:
             return None
         taken, self._attempt = self._attempt, None
         return taken
 
     def stop(self) -> None:
-        """Stop, and close the new connection unless it has been taken."""
+        """Stop renewing, and close the new connection unless it has been taken."""
         self._scope.cancel()
         self._end_attempt(KafkaConnectionError("no longer wanted", broker=self._current.label))
 

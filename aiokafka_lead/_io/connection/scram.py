@@ -31,7 +31,10 @@ class ScramLogin:
         return ScramExchange(self, Scram(self._credentials, HASHES[self.mechanism]))
 
     async def derive(self, wanted: SaltedPassword) -> None:
-        """Derive and keep the key. Connections that need it at the same time wait for it."""
+        """Derive the key from the password and keep it for later connections.
+
+        The derivation takes long and runs in a thread. Connections that need the key at the same time wait for it.
+        """
         async with self._one_at_a_time:
             if wanted not in self._credentials.derived_keys:
                 key = await self._calls.run(partial(wanted.derive, self._credentials.password))

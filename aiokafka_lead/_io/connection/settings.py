@@ -38,7 +38,7 @@ class FetchLane(NamedTuple):
 
     @property
     def value(self) -> str:
-        """Name for logs."""
+        """The lane's name in log messages."""
         return "merged fetches" if not self.number else f"merged fetches {self.number}"
 
 
@@ -54,7 +54,7 @@ class HeldLane(NamedTuple):
 
     @property
     def value(self) -> str:
-        """Name for logs."""
+        """The lane's name in log messages."""
         return f"{Lane.REBALANCE.value} {self.consumer}"
 
 
@@ -69,15 +69,15 @@ class ShareLane(NamedTuple):
 
     @property
     def value(self) -> str:
-        """Name for logs."""
+        """The lane's name in log messages."""
         return f"share sessions {self.consumer}"
 
 
 class CoordinatorLane(NamedTuple):
-    """The lane COORDINATOR of one producer of a pipeline.
+    """The lane COORDINATOR of one of several producers of a pipeline.
 
-    A broker answers the requests of a connection one by one. On a shared connection, they would wait for the end of
-    other producers' transactions.
+    A broker answers the requests on a connection in order. On a shared connection, they would wait for the end of other
+    producers' transactions.
     """
 
     producer: int
@@ -85,19 +85,19 @@ class CoordinatorLane(NamedTuple):
 
     @property
     def value(self) -> str:
-        """Name for logs."""
+        """The lane's name in log messages."""
         return f"{Lane.COORDINATOR.value} {self.producer}"
 
 
 class ProduceLane(NamedTuple):
-    """The lane DATA of one of several producers that share connections and would otherwise wait long for each other."""
+    """The lane DATA of one of several producers on shared connections, if they would wait long for each other."""
 
     number: int
     kind: str = "produce"
 
     @property
     def value(self) -> str:
-        """Name for logs."""
+        """The lane's name in log messages."""
         return f"produce {self.number}"
 
 
@@ -118,7 +118,7 @@ PRODUCE_IDLE_S = 10.0
 
 
 class ConnectionSettings(NamedTuple):
-    """The options of a single connection."""
+    """The options of a client that concern a single connection."""
 
     client_id: str
     request_timeout_s: float
@@ -127,7 +127,7 @@ class ConnectionSettings(NamedTuple):
     receive_max_bytes: int
 
     def of(self, lane: AnyLane) -> ConnectionSettings:
-        """Return the settings for a lane."""
+        """Return the settings for a connection of this lane."""
         if isinstance(lane, HeldLane):
             return self._replace(max_idle_s=min(self.max_idle_s, HELD_IDLE_S))
         if isinstance(lane, ProduceLane):

@@ -45,7 +45,7 @@ def new_tls_contexts(config: ClientConfig) -> TlsContexts:
 
 
 class _Given:
-    """A fixed context from the application."""
+    """A fixed context that the application has passed."""
 
     def __init__(self, context: SSLContext) -> None:
         self._context = context
@@ -86,7 +86,7 @@ class _Renewed:
 
 
 class _Asked(_Renewed):
-    """Gets contexts from the application's function, which is called before each connection."""
+    """Contexts from the application's function, which is called before each connection."""
 
     def __init__(self, factory: ContextFactory, log: ClientLog) -> None:
         super().__init__("the result of ssl_context", log)
@@ -102,7 +102,7 @@ class _Asked(_Renewed):
 
 
 class _Read(_Renewed):
-    """Creates contexts from the files that the options name."""
+    """Contexts from the files that the options name. A changed file leads to a new context."""
 
     def __init__(self, material: TlsMaterial, log: ClientLog) -> None:
         super().__init__("the certificate or key of an ssl_* option", log)

@@ -40,7 +40,7 @@ _MAX_LOST = 3
 
 
 class Fetching(NamedTuple):
-    """A client's settings for fetching tokens."""
+    """The settings of one client for calls of its token provider."""
 
     tasks: Spawner
     timeout_s: float
@@ -109,7 +109,7 @@ class TokenSource:
         await flight.wait()
 
     def accepted(self) -> None:
-        """Record that a broker has accepted the token."""
+        """End the backoff, because a broker has accepted the token."""
         self._failures = 0
         self._error = None
 
@@ -176,6 +176,10 @@ class TokenSource:
         return None
 
     async def _ask(self) -> Token:
+        """Call the provider once, and return its token with the extensions of the provider, if any.
+
+        Raises `SaslAuthenticationFailedError` if the result is neither a str nor a `Token`.
+        """
         provider = self.provider
         method = getattr(provider, "token", None)
         given = await self._calls.call(method if callable(method) else provider, self)
@@ -195,7 +199,7 @@ class TokenSource:
 
 
 class _Calls:
-    """Calls the application's provider. Coroutine functions are awaited, and other functions run in threads."""
+    """Calls the application's token provider: coroutine functions in the event loop, other functions in threads."""
 
     def __init__(self) -> None:
         self._threads = BlockingCalls("token provider", at_once=1, max_lost=_MAX_LOST)

@@ -12,9 +12,10 @@ from ..loop import Waiter
 
 
 class TurnQueue:
-    """A FIFO queue. A task that gives up passes on its turn.
+    """A FIFO queue of the tasks that wait until a request can be sent.
 
-    Invariant: if a request can be sent, one task was admitted, and calls `admit` at the end of its turn.
+    A task that gives up passes on its turn. Invariant: if a request can be sent, one task has been admitted, and it
+    calls `admit` at the end of its turn.
     """
 
     def __init__(self, has_room: Callable[[], bool]) -> None:
@@ -56,13 +57,13 @@ class TurnQueue:
             self._waiting.appendleft(turn)
 
     def admit(self) -> None:
-        """Admit the next task, if a request can be sent."""
+        """Let the next waiting task continue, if a request can be sent."""
         if self._waiting and self._has_room():
             self._called += 1
             self._waiting.popleft().set_result(None)
 
     def reject(self, error: KafkaError) -> None:
-        """Raise the error in all waiting tasks."""
+        """Make all waiting tasks raise the error."""
         while self._waiting:
             self._called += 1
             self._waiting.popleft().set_error(own_copy(error))

@@ -24,13 +24,16 @@ TOGETHER = 512
 
 
 async def of_application(record: Record, by: Deserializers) -> Record:
-    """Return the record with deserialized contents. Raises `RecordDeserializationError`."""
+    """Return the record with its key and value deserialized by the application's deserializers.
+
+    Raises `RecordDeserializationError`.
+    """
     key = await _part(record, by.key, "key", SEEK_ON)
     return record.with_content(key, await _part(record, by.value, "value", SEEK_ON))
 
 
 async def make_ready(chunk: Chunk, by: Deserializers, limit: int | None, within_s: float) -> None:
-    """Deserialize the chunk's next record, and more records up to ``limit`` within ``within_s`` seconds.
+    """Deserialize the chunk's next record, and up to ``limit`` records within ``within_s`` seconds.
 
     Raises `RecordDeserializationError` if the first record fails. The error of a later record is raised when it is that
     record's turn. After a cancellation, the finished records stay in the chunk.
@@ -69,10 +72,7 @@ async def _make_ready_together(chunk: Chunk, by: Deserializers, until: float) ->
 
 
 async def _prepare(records: Sequence[Record], by: Deserializers) -> None:
-    """Wait until the deserializers can be called for these records, at least one.
-
-    All are of one topic.
-    """
+    """Wait until the deserializers can be called for the first records, at least one. All records are of one topic."""
     topic, headers = records[0].topic, [record.headers for record in records]
     await prepared(by.key, [record.key for record in records], headers, topic, is_key=True)
     await prepared(by.value, [record.value for record in records], headers, topic, is_key=False)
@@ -81,7 +81,10 @@ async def _prepare(records: Sequence[Record], by: Deserializers) -> None:
 async def prepared(
     one: Function | None, contents: Sequence[Any], headers: Sequence[Headers], topic: str, *, is_key: bool
 ) -> None:
-    """Wait until the deserializer can be called for these contents."""
+    """Wait until the deserializer can be called for these keys (``is_key``) or values of a topic.
+
+    It may have to fetch schemas first, for example. ``one`` is the deserializer, or None.
+    """
     if one is not None and one.prepare is not None:
         waiting = one.prepare(contents, headers, topic, is_key)
         if waiting is not None:

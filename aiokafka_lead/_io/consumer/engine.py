@@ -128,7 +128,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         return membership(self.client, config, config.group_id, self.reading, self.progress, self.run, events)
 
     def _fetching(self, planner: FetchPlanner, wake: Signal) -> Fetcher:
-        """Create the parts that fetch records and look up positions."""
+        """Return a new fetcher, and create the parts that look up positions."""
         client, config, reading = self.client, self.config, self.reading
         reset_policy = parse_reset_policy(config.auto_offset_reset)
         retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -274,7 +274,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         self._news.tell()
 
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None = None, listener: object = None) -> None:
-        """Subscribe to these topics, or to the topics that match the pattern."""
+        """Subscribe to these topics, or to the topics that match ``pattern``. See `Consumer.subscribe`."""
         if pattern is None:
             self.subscription.subscribe(topics, listener)
         else:
@@ -282,20 +282,20 @@ class ConsumerEngine(Kind, Generic[K, V]):
         self.subscription_changed()
 
     def subscription_changed(self) -> None:
-        """Apply the application's change of the subscription."""
+        """Act on a change of the subscription by the application."""
         if self.run.on_subscription is not None:
             self.run.on_subscription()
         self.subscriber.changed(started=self.started)
         self._absence_watch.look_soon()  # another consumer may already have found that some topics do not exist
 
     def unsubscribed(self) -> None:
-        """End waiting reads, because the consumer no longer has a subscription or assignment."""
+        """End reads that are waiting, because the consumer no longer has a subscription or assignment."""
         self._notify()
         if self.run.work is not None:
             self.run.work.unsubscribed()
 
     def check_reading(self) -> None:
-        """Raise the error that prevents reading, if any."""
+        """Raise the error that prevents reading. Return if there is none."""
         self.client.check()
         if self.subscription.kind is SubscriptionKind.NONE:
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")

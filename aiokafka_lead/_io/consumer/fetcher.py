@@ -37,7 +37,7 @@ FetchDone = Callable[[PlannedFetch, FetchResponse | None, errors.KafkaError | No
 
 
 class Channel(Protocol):
-    """An open channel to a broker."""
+    """An open channel on which a consumer sends fetches to one broker."""
 
     @property
     def version(self) -> int:
@@ -52,11 +52,14 @@ class Channel(Protocol):
         ...
 
     def send(self, planned: PlannedFetch, done: FetchDone) -> None:
-        """Send a fetch. Raises `KafkaError` if it was not sent."""
+        """Send a fetch. ``done`` is called later with the response or the error.
+
+        Raises `KafkaError` if it was not sent.
+        """
 
 
 class FetchChannels(Protocol):
-    """A consumer's channels to all brokers."""
+    """A consumer's channels to all brokers, on its own connections or merged with other consumers' fetches."""
 
     @property
     def held_for_s(self) -> float:
@@ -212,7 +215,7 @@ class Fetcher:
         """Set when the plan may have to change."""
 
     async def run(self) -> None:
-        """Fetch until cancelled."""
+        """Send fetches until cancelled."""
         wake = self._wake
         self._channels.start(wake.set)
         self._client.metadata.add_listener(self._on_metadata)
@@ -230,7 +233,7 @@ class Fetcher:
             self._client.metadata.remove_listener(self._on_metadata)
 
     def _next_times(self, now: float) -> Iterator[float]:
-        """Yield the times of future steps that are not triggered by an event."""
+        """Yield the times at which the fetcher must act, although no event wakes it."""
         lates = (self._followers.late_at(sent_at) for _, sent_at in self._sent_to_followers())
         for time_ in (self._planner.next_time(now), self._followers.next_time(), *lates):
             if time_ is not None and time_ > now:
@@ -292,7 +295,7 @@ class Fetcher:
                 self._leave(node_id, "no response", now)
 
     def _unreachable(self, node_id: int, now: float) -> None:
-        """Handle a broker without a connection. Its partitions may have other leaders."""
+        """Handle a broker without a connection: its partitions may have other leaders by now."""
         error = self._client.brokers.last_error(node_id)
         followed = self._followed(node_id)
         if followed and self._followers.connecting(node_id, now, failed=error is not None):
@@ -345,10 +348,10 @@ class Fetcher:
             self._counters.fetches += 1
             self._counters.fetches_beside_session += beside
 
-    # --- answers -----------------------------------------------------------------------------------------------------
+    # --- processing responses ----------------------------------------------------------------------------------------
 
     def _done(self, planned: PlannedFetch, response: FetchResponse | None, error: errors.KafkaError | None) -> None:
-        """Handle the end of a request. Called by the connection."""
+        """Handle the response to a fetch, or its error. The connection calls this."""
         if response is not None and response.error_code and response.error_code not in SESSION_ERRORS:
             error = errors.error_for_code(response.error_code)()
             response = None

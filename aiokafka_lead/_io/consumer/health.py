@@ -42,7 +42,7 @@ TICK_S = 0.25
 
 
 class HealthWatch:
-    """Determines the health and the lag of a consumer."""
+    """Determines the health and the lag of a consumer, for `Consumer.health` and `Consumer.lag`."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class HealthWatch:
         self._client.spawn(self._loop.run, name="kafka loop watch")
 
     def health(self) -> ConsumerHealth:
-        """Return the consumer's current health."""
+        """Return the consumer's health at this moment."""
         group, loop, now = self._group, self._loop, time.monotonic()
         grouped = group is not None and group.wanted
         kept_out = None if group is None else group.kept_out
@@ -191,7 +191,10 @@ class HealthWatch:
 
 
 def unusable(started_at: float | None, started: bool, fatal: KafkaError | None) -> str | None:
-    """Return the reason why a consumer cannot be used, or None."""
+    """Return the reason why a consumer cannot be used, or None if it can.
+
+    ``started_at`` is None before the start. ``started`` is False after a stop. ``fatal`` is the fatal error.
+    """
     if started_at is None:
         return "the consumer has not been started"
     if not started:
@@ -205,7 +208,7 @@ def since(at: float | None, now: float) -> float | None:
 
 
 class LoopWatch:
-    """A task that repeatedly sleeps for `TICK_S`. If it wakes late, the event loop has been blocked.
+    """Detects a blocked event loop. Its task sleeps for `TICK_S` repeatedly, and wakes late after a blockage.
 
     ``remember`` is called before each sleep. ``starved`` is called with the length of the blockage and the time, and
     returns a description of the requests that were delayed. It must use what ``remember`` has stored, because other
@@ -226,7 +229,7 @@ class LoopWatch:
         self.blocked_until: float | None = None
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch the event loop until cancelled."""
         self.ticked_at = time.monotonic()
         while True:
             self._remember()
@@ -245,14 +248,17 @@ class LoopWatch:
 
 
 class Subscribed(Protocol):
-    """Provides the topics to read."""
+    """The topics to read, from a subscription or an assignment."""
 
     @property
     def topics(self) -> Iterable[str]: ...
 
 
 class AbsenceWatch:
-    """Watches for topics and partitions that the cluster does not have. Sleeps while there are none."""
+    """Finds topics and partitions that the consumer should read but that do not exist.
+
+    Its task sleeps while all of them exist.
+    """
 
     def __init__(self, client: Client, subscription: Subscribed, leaderless: Collection[PartitionState] = ()) -> None:
         self._client = client
@@ -269,7 +275,7 @@ class AbsenceWatch:
         return self._absences.confirmed
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Look for missing topics and partitions until cancelled."""
         self._client.metadata.add_listener(self._on_metadata)
         try:
             while True:

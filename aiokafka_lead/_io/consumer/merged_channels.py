@@ -30,7 +30,7 @@ HOLD_S = 5.0
 
 
 class MergedChannels:
-    """The channels of one consumer (see `FetchChannels`)."""
+    """The `FetchChannels` of a consumer on shared connections. Its fetches are merged with other consumers' fetches."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         assert client.parent is not None
@@ -77,12 +77,14 @@ class MergedChannels:
         await self._merger.close_idle(self, timeout_s)
 
     def ask(self, node_id: int, planned: PlannedFetch, done: FetchDone) -> None:
-        """Open an ask (see `MergedFetches`)."""
+        """Add a consumer's fetch to the merged fetches of this broker. ``done`` is called with its part of the
+        response.
+        """
         self._done = done
         self._merger.ask(self, self._options_at(node_id), node_id, planned)
 
     def answered(self, answered: Answered) -> None:
-        """Report the answer to an ask."""
+        """Pass this consumer's part of a response, or the error, to the function that was given to `ask`."""
         if self._done is not None:
             error = answered.error
             self._done(answered.planned, answered.response, None if error is None else own_copy(error))
@@ -107,7 +109,7 @@ class _MergedChannel:
 
 
 class _Merger:
-    """Sends the merged fetches of a shared client in a task, with one lane per set of options."""
+    """Sends the merged fetches of all consumers that share a client. Each set of fetch options has its own lane."""
 
     def __init__(self, parent: Client) -> None:
         self._parent = parent
@@ -131,7 +133,7 @@ class _Merger:
         return merger
 
     def start(self) -> None:
-        """Start the task unless it is running."""
+        """Start the task that sends the fetches, unless it is running."""
         if not self._running:
             self._running = True
             self._parent.brokers.add_listener(self._on_node)
@@ -140,14 +142,14 @@ class _Merger:
     # --- requests of the consumers ------------------------------------------------------------------------------------
 
     def ready(self, node_id: int, options: FetchOptions, channels: MergedChannels) -> Connection | None:
-        """Return the connection for these fetches, or None. After None, the consumer is woken when this changes."""
+        """Return a ready connection for these fetches, or None. After None, the consumer is woken once there is one."""
         connection = self._parent.brokers.ready(node_id, self._lane(options))
         if connection is None:
             self._waiting.setdefault(node_id, set()).add(channels)
         return connection
 
     def ask(self, channels: MergedChannels, options: FetchOptions, node_id: int, planned: PlannedFetch) -> None:
-        """Open an ask for a consumer."""
+        """Add a consumer's fetch to those that are merged for this broker and these options."""
         fetches = self._fetches.get((options, node_id))
         if fetches is None:
             max_wait_s = options.fetch_max_wait_ms / 1000
@@ -159,7 +161,7 @@ class _Merger:
             self._tell((answered,))
 
     def recall(self, channels: MergedChannels, node_id: int) -> None:
-        """Close the consumer's ask."""
+        """End the consumer's fetch at this broker without a response. The consumer is about to send another one."""
         for (_, node), fetches in self._fetches.items():
             if node == node_id:
                 fetches.recall(channels, time.monotonic())
@@ -232,6 +234,7 @@ class _Merger:
         plan: Callable[[int, float], MergedRequest | None],
         now: float,
     ) -> None:
+        """Send the merged fetch that ``plan`` returns, if any. Report errors of sending to the consumers."""
         sent: MergedRequest | None = None
         try:
             sent = plan(connection.versions.version_for(FetchRequest), now)
@@ -253,7 +256,7 @@ class _Merger:
         response: FetchResponse | None,
         error: KafkaError | None,
     ) -> None:
-        """Handle the end of a request. Called by the connection."""
+        """Pass the response or the error of a merged fetch to the consumers. The connection calls this."""
         now = time.monotonic()
         if response is None:
             self._tell(fetches.failed(sent, error or KafkaConnectionError("no answer"), now))

@@ -32,7 +32,7 @@ from ..loop import uninterrupted
 async def list_offsets(
     client: Client, node_id: int, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
 ) -> LookupAnswer[ListedOffset]:
-    """Send one ListOffsets request to a leader."""
+    """Send one ListOffsets request to the leader ``node_id``, and return the offset or error of each partition."""
     request: ListOffsetsRequest = list_offsets_request(
         timestamps,
         client.metadata.snapshot,
@@ -43,7 +43,10 @@ async def list_offsets(
 
 
 class OffsetQueries:
-    """Queries all leaders concurrently, and repeats the queries for partitions whose leader has changed."""
+    """Looks up offsets by timestamp, concurrently at all leaders, for a client's public methods.
+
+    A partition whose leader has changed is looked up again at the new one.
+    """
 
     def __init__(self, client: Client, reading: Reading) -> None:
         self._client = client
@@ -80,7 +83,7 @@ class OffsetQueries:
         return query.found
 
     async def _know(self, name: str, deadline: Deadline) -> None:
-        """Wait until the topic is known. Raises an error as soon as it is certain not to exist."""
+        """Wait until the topic is known. Raises an error as soon as it is certain that the topic does not exist."""
         while True:
             try:
                 await self._client.metadata.topic(name, min(deadline.left_ms(), BELIEVE_AFTER_S * 1000))
@@ -91,7 +94,7 @@ class OffsetQueries:
                     raise
 
     async def _pause(self, query: _Query) -> None:
-        """Wait for the backoff. End the wait early if a remaining partition has a newer leader epoch (KIP-951)."""
+        """Wait for the backoff. Return early if a remaining partition has a newer leader epoch (KIP-951)."""
         metadata = self._client.metadata
         snapshot = metadata.snapshot
         epochs = {tp: snapshot.leader(*tp)[1] for tp in query.left}
@@ -107,6 +110,10 @@ class OffsetQueries:
                 return
 
     async def _round(self, query: _Query) -> None:
+        """Query all leaders of the remaining partitions once, concurrently.
+
+        Raises an error that a retry cannot solve. Other errors are stored in the query.
+        """
         metadata = self._client.metadata
         snapshot = metadata.snapshot
         leaders, leaderless = by_leader(query.left, snapshot)
@@ -148,7 +155,7 @@ class OffsetQueries:
 
 
 class _Query:
-    """One call of `OffsetQueries.offsets`."""
+    """The progress of one call of `OffsetQueries.offsets`: offsets found, errors, and partitions that remain."""
 
     def __init__(self, timestamps: Mapping[TopicPartition, int], answers: int, read_committed: bool) -> None:
         """Start the call. ``answers`` is `MetadataActor.full_answers`."""

@@ -125,6 +125,10 @@ class PositionKeeper:
     # --- the three kinds of look-ups ---------------------------------------------------------------------------------
 
     async def _committed(self, lookup: _Lookup, group_offsets: GroupOffsets) -> None:
+        """Set positions to the group's committed offsets.
+
+        A partition without one returns to the position at which reading began, or is reset by its policy.
+        """
         partitions = [state.tp for state in lookup.asked]
         found, failed = await group_offsets.committed_now(partitions, self._timeout_ms)
         for state in self._current(lookup):
@@ -164,6 +168,10 @@ class PositionKeeper:
         self._refresh(answer, node_id)
 
     async def _validate(self, lookup: _Lookup, node_id: int) -> None:
+        """Compare positions with the leader's log by OffsetForLeaderEpoch (KIP-320).
+
+        If the leader does not support that request, the positions count as valid.
+        """
         snapshot = self._client.metadata.snapshot
         connection = await self._client.brokers.get(node_id, self._client.lookup_lane)
         if not connection.versions.supports(OffsetForLeaderEpochRequest):
@@ -190,7 +198,7 @@ class PositionKeeper:
 
 
 class _Lookup:
-    """Stores the partitions of one request, with their incarnations at the time of sending."""
+    """The partitions of one look-up. A response does not count for a partition whose position was set after sending."""
 
     __slots__ = ("asked",)
 

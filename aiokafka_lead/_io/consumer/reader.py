@@ -55,7 +55,7 @@ class ReadListener(Protocol):
         """Called when the application starts to wait. Returns the time at which to call `returned` again, or None."""
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Called when records from this position on have been handed out together."""
+        """Called when records from the position ``before`` on have been handed out together."""
 
     def handing_out(self, chunk: Chunk) -> None:
         """Called when an iteration hands out the records of this chunk one by one."""
@@ -118,7 +118,7 @@ class Reader(Generic[K, V]):
         return bool(self._waits)
 
     def has_waited_since(self, at: float) -> bool:
-        """Return True if a read was waiting for records at this time (``time.monotonic()``) or later."""
+        """Return True if a read has been waiting for records at any time since ``at`` (``time.monotonic()``)."""
         return self.waiting or self._waited_at >= at
 
     def waited_s(self) -> float:
@@ -130,7 +130,7 @@ class Reader(Generic[K, V]):
         before, self._listener = self._listener, listener
         return before
 
-    # --- one by one --------------------------------------------------------------------------------------------------
+    # --- reading single records --------------------------------------------------------------------------------------
 
     def records(self, look: RecordLoop | None = None) -> Records:
         """Return an iterator over single records."""
@@ -163,7 +163,7 @@ class Reader(Generic[K, V]):
         return None
 
     async def give_way(self) -> None:
-        """Let other tasks run, unless they have run within the last `FAIR_S`."""
+        """Let other tasks run, unless they have run within the last `FAIR_S` seconds."""
         if time.monotonic() > self._gave_way_at + FAIR_S:
             await anyio.lowlevel.checkpoint()
             self._gave_way_at = time.monotonic()
@@ -195,16 +195,15 @@ class Reader(Generic[K, V]):
             if not await self.wait(wanted, deadline):
                 return None
 
-    # --- many --------------------------------------------------------------------------------------------------------
+    # --- reading many records ----------------------------------------------------------------------------------------
 
     async def getmany(
         self, wanted: Wanted, timeout_ms: float, max_records: int | None, due: Due | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return buffered records of these partitions. If there are none, wait for the first ones.
 
-        ``due`` returns the number of a chunk's next records that may be taken. The others stay in the buffer. If this
-        is not all of them, ``due`` must have removed the partition from ``wanted``. Otherwise, the call would never
-        end.
+        For a chunk of records, ``due`` returns how many of the next ones may be taken. The rest stay in the buffer. If
+        any stay, ``due`` must have removed the partition from ``wanted``. Otherwise, the call would never end.
         """
         deadline = Deadline(timeout_ms)
         while True:
@@ -223,9 +222,10 @@ class Reader(Generic[K, V]):
     def _take(
         self, wanted: Wanted, limit: int | None, due: Due | None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Take buffered records for `getmany`, for about `TAKE_S` seconds at most.
+        """Take up to ``limit`` buffered records of the partitions ``wanted``, for `getmany`.
 
-        Raises an error only if no records have been taken, because they would be lost.
+        Stops after about `TAKE_S` seconds. Raises an error only if no records have been taken, because they would be
+        lost.
         """
         taken: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
         until = time.monotonic() + TAKE_S
@@ -303,9 +303,10 @@ class Reader(Generic[K, V]):
             raise
 
     async def _is_ready(self, chunk: Chunk, limit: int | None, within_s: float) -> bool:
-        """Deserialize the chunk's next records. Return False if other tasks have run, and may have changed the chunk.
+        """Deserialize up to ``limit`` of the chunk's next records, within ``within_s`` seconds.
 
-        It hands out no record.
+        Returns True if the next record was already deserialized. Otherwise, other tasks have run and may have changed
+        the chunk, so the caller must look again.
         """
         if chunk.ready_left() > 0:
             return True
@@ -346,14 +347,17 @@ class Reader(Generic[K, V]):
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End all current and later iterations."""
+        """End all iterations, current and later ones, because the consumer is being stopped."""
         self.stopped = True
         self.wake.set()
         if self._deserializing is not None:
             self._deserializing.cancel()
 
     async def _unless_stopped(self, deserializing: Coroutine[Any, Any, T]) -> T:
-        """Await the application's function. Raises `ClientClosedError` if the consumer is stopped during the wait."""
+        """Await ``deserializing``, which runs the application's deserializers, and return its result.
+
+        Raises `ClientClosedError` if the consumer is stopped during the wait.
+        """
         with anyio.CancelScope() as scope:
             self._deserializing = scope
             try:
@@ -406,7 +410,7 @@ class Reader(Generic[K, V]):
 
 
 class AnyOf:
-    """The union of several containers of partitions."""
+    """A container of all partitions that are in any of several containers."""
 
     def __init__(self, containers: Sequence[Container[TopicPartition]]) -> None:
         self._containers = containers

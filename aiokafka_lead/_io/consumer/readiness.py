@@ -102,7 +102,7 @@ class Readiness:
 
     @contextmanager
     def _patience(self) -> Iterator[_Patience]:
-        """Let new metadata wake this wait, and check for partitions that do not exist."""
+        """In the block, let new metadata wake this wait, and yield the test for partitions that do not exist."""
         metadata = self._client.metadata
         metadata.add_listener(self._on_metadata)
         self._absence_watch.look_soon()
@@ -115,7 +115,7 @@ class Readiness:
         self._news.tell()
 
     async def _next(self, deadline: Deadline) -> None:
-        """Wait for the next event. Raises TimeoutError at the deadline."""
+        """Wait until something changes that this wait depends on. Raises TimeoutError at the deadline."""
         await self._news.wait(deadline.left_s())
 
     def _without_position(self, states: Iterable[PartitionState]) -> list[PartitionState]:
@@ -152,7 +152,7 @@ class Readiness:
 
 
 class _Patience:
-    """Decides, for one call, after how many responses without a partition the partition counts as missing."""
+    """Decides, during one call, whether a partition that is missing in the metadata counts as absent."""
 
     def __init__(self, metadata: MetadataActor) -> None:
         self._metadata = metadata

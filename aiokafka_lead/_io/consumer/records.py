@@ -64,11 +64,11 @@ class Records:
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
-        """Raise the error, like a coroutine that has not started."""
+        """Raise the error, as a coroutine does that has not started."""
         raise kind if error is None else error
 
     def close(self) -> None:
-        """Do nothing, like a coroutine that has not started."""
+        """Do nothing, as a coroutine does that has not started."""
 
     async def _wait_for_next(self) -> ConsumerRecord[Any, Any]:
         if self._look is not None:

@@ -22,7 +22,7 @@ BEYOND_ANY_PARTITION = 2**31
 
 
 class KeptTopics:
-    """The topics whose metadata is kept: subscribed topics, and topics that a group's leader needs."""
+    """Determines the topics whose metadata is kept: the subscribed ones, and those that a group's leader needs."""
 
     def __init__(self, client: Client, subscription: Subscription) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class KeptTopics:
         """The number of partitions of each subscribed topic when it was first seen. It is used only with a group."""
 
     def keep(self, interest: frozenset[str]) -> None:
-        """Keep the metadata of the subscribed topics and of ``interest``."""
+        """Keep the metadata of the subscribed topics and of ``interest``, the topics that the group's leader needs."""
         self._interest = interest
         before, self._topics = self._topics, self._subscription.topics | interest
         if before != self._topics:
@@ -48,7 +48,7 @@ class KeptTopics:
         self.keep(self._interest)
 
     def heard_of(self, topics: Iterable[str], snapshot: ClusterSnapshot) -> None:
-        """Store the partition counts of topics that the snapshot contains, unless they are already stored."""
+        """Store the partition counts of these topics when they first appear in a snapshot. See `is_late`."""
         for topic in topics:
             if topic in snapshot.topics:
                 self._first_counts.setdefault(topic, snapshot.partition_count(topic))
@@ -59,11 +59,11 @@ class KeptTopics:
 
 
 class Subscriber:
-    """Applies the subscription.
+    """Applies the subscription to the assignment.
 
-    It assigns all partitions of the topics, unless there is a group, which then assigns them. "latest" means all
-    records that are written after the call of ``subscribe``. A partition that is created later is therefore read from
-    its beginning, even if its topic did not exist before.
+    Without a group, it assigns all partitions of the topics. In a group, the group does. "latest" means all records
+    that are written after the call of ``subscribe``. A partition that is created later is therefore read from its
+    beginning, even if its topic did not exist before.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Subscriber:
         self.changed(started=True)
 
     def changed(self, *, started: bool) -> None:
-        """Apply the application's change of the subscription."""
+        """Act on a change of the subscription by the application. ``started`` is True after the consumer's start."""
         subscription = self._subscription
         self._watched = None
         self._seen.clear()
@@ -136,7 +136,10 @@ class Subscriber:
             self._assign(self._subscription.assigned)
 
     def watch(self, now: float) -> float | None:
-        """Report topics that cannot be read. Return the time of the next check, or None."""
+        """Report missing and forbidden topics to the next read.
+
+        Returns the time of the next check (``time.monotonic()``), or None if no topic is in question.
+        """
         subscription, snapshot = self._subscription, self._client.metadata.snapshot
         due = subscription.next_problem()
         if snapshot is not self._watched or (due is not None and now >= due):
@@ -150,6 +153,10 @@ class Subscriber:
             self._apply(snapshot)
 
     def _apply(self, snapshot: ClusterSnapshot) -> None:
+        """Assign the partitions that the subscription selects in this snapshot.
+
+        In a group, pass the subscription to the member instead, because the group assigns partitions.
+        """
         subscription = self._subscription
         if not subscription.by_topics:
             return

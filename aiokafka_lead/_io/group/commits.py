@@ -100,7 +100,7 @@ class Commits:
             return {}
         return self._in_hand.done(state for state in states if self.has_log(state))
 
-    # --- kinds of commits --------------------------------------------------------------------------------------------
+    # --- committing --------------------------------------------------------------------------------------------------
 
     async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
         """Commit these offsets or, if None, the offsets after the records that have been handed out.
@@ -156,7 +156,7 @@ class Commits:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """The latest snapshot of the cluster."""
+        """The latest snapshot of the cluster, in which topic ids are looked up."""
         return self._metadata.snapshot
 
     def membership(
@@ -199,7 +199,7 @@ class Commits:
         return offsets
 
     def end_part(self, part: object, offsets: Offsets, *, committed: bool) -> None:
-        """Handle the end of the transaction. If it was aborted, the consumer returns to the committed offsets."""
+        """End the part of a transaction that `begin_part` began. If it was aborted, return to the committed offsets."""
         if committed:
             self._stored(offsets)
             self._in_hand.stored(offsets.items())
@@ -221,14 +221,14 @@ class Commits:
         return self._in_hand.times_back
 
     def read_before(self, moment: float) -> bool:
-        """Return True if the application has read before this time (``time.monotonic()``)."""
+        """Return True if the application first read before this time (``time.monotonic()``)."""
         return self._in_hand.first_read_at < moment
 
     # --- identity of commits -----------------------------------------------------------------------------------------
 
     @property
     def by_member(self) -> bool:
-        """True if commits are made as a member of the group."""
+        """True if the consumer commits as a member of its group. False if partitions were assigned by hand."""
         return self.standing.wanted
 
     async def store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
@@ -258,7 +258,7 @@ class Commits:
                 self.tracing.committed(began, offsets, failure)
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait at most this long for commits in flight to end.
+        """Wait for commits in flight to end, at most ``timeout_s`` seconds.
 
         A consumer that has left the group could not repeat them.
         """
@@ -319,12 +319,12 @@ class Commits:
 
 
 class GroupPart:
-    """The offsets of a group member in a transaction (see `TransactionPart`)."""
+    """The offsets of one group member within a transaction (see `TransactionPart`)."""
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
-        """Take ``offsets``, by default the offsets after all records handed out.
+        """Take ``offsets``, by default the offsets after all records that have been handed out.
 
-        Raises `CommitFailedError`, and `IllegalStateError` with auto-commit.
+        Raises `IllegalStateError` if the consumer commits automatically, and the errors of `Commits.begin_part`.
         """
         if commits.automatic:
             raise errors.IllegalStateError(
@@ -336,8 +336,5 @@ class GroupPart:
         self.group: ConsumerGroupMetadata = commits.membership({tp.topic for tp in self.offsets})
 
     def ended(self, *, committed: bool) -> None:
-        """Handle the end of the transaction.
-
-        Unless it was certainly committed, the consumer goes back to the committed offsets.
-        """
+        """End the part. Unless the transaction was certainly committed, return to the committed offsets."""
         self.source.end_part(self, self.offsets, committed=committed)

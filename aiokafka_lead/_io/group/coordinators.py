@@ -36,7 +36,7 @@ FIRST_WAIT_MS = 10
 
 
 class CoordinatorKind(IntEnum):
-    """The type of a key in FindCoordinator requests."""
+    """The type of the key in a FindCoordinator request: a group, a transactional id, or a share group's partition."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -48,7 +48,7 @@ Key = tuple[CoordinatorKind, str]
 
 
 class Wait:
-    """A wait for a coordinator's response to a request."""
+    """One call that is waiting for a coordinator's response, and the function that ends the wait early."""
 
     __slots__ = ("give_up", "key", "node_id", "since")
 
@@ -102,9 +102,9 @@ class Coordinators:
     def answered(
         self, kind: CoordinatorKind, key: str, node_id: int, error: errors.KafkaError | None, asked_at: float
     ) -> bool:
-        """Process the result of a request to the coordinator.
+        """Process the result of a request to the coordinator: a response (``error`` is None) or an error.
 
-        Return True if the coordinator will be looked up again.
+        ``asked_at`` is the time at which the request was sent. Returns True if the coordinator will be looked up again.
         """
         return self._inquiry((kind, key)).answered(node_id, error, asked_at, time.monotonic())
 
@@ -182,7 +182,7 @@ class Coordinators:
             raise
 
     async def back_off(self, kind: CoordinatorKind, key: str, refused_by: int | None, delay_s: float) -> None:
-        """Wait for the delay.
+        """Wait for ``delay_s`` seconds after a refusal by the broker ``refused_by``.
 
         If the coordinator must be looked up, returns as soon as another broker is the coordinator.
         """
@@ -197,7 +197,10 @@ class Coordinators:
 
     @contextmanager
     def waiting(self, kind: CoordinatorKind, key: str, node_id: int) -> Iterator[None]:
-        """Raise `NotCoordinatorError` in the block if the coordinator is silent and another broker replaces it."""
+        """In the block, wait for a response of the coordinator ``node_id``.
+
+        Raises `NotCoordinatorError` if the coordinator does not respond and another broker replaces it.
+        """
         with anyio.CancelScope() as scope:
             wait = self.begin_wait((kind, key), node_id, scope.cancel)
             try:
@@ -217,12 +220,12 @@ class Coordinators:
         return wait
 
     def end_wait(self, wait: Wait) -> None:
-        """End a wait, because the response has arrived or is no longer awaited."""
+        """End a wait that `begin_wait` began: the response has arrived, or the call has stopped waiting."""
         self._waits.discard(wait)
         wait.give_up = None
 
     async def _watch(self) -> None:
-        """Look up coordinators that do not respond, while any call is waiting for a response."""
+        """While calls are waiting, look up the coordinators that do not respond. Other brokers may have taken over."""
         try:
             while self._waits:
                 await anyio.sleep(UNANSWERED_S)
@@ -323,6 +326,7 @@ class Coordinators:
 
 
 async def _find(sought: Key, connection: Connection) -> Broker:
+    """Ask a broker for the coordinator of one key. Raises the broker's error if it names none."""
     kind, key = sought
     version = connection.versions.version_for(FindCoordinatorRequest)
     several = version >= FIRST_VERSION_WITH_SEVERAL_KEYS

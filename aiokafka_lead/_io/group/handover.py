@@ -72,16 +72,16 @@ class Handover:
         """Set when records are done, or when the step may have changed."""
 
     def hurry(self, until: float) -> None:
-        """End all waits by this time, because the consumer is being stopped."""
+        """End all waits by the time ``until`` (``time.monotonic()``), because the consumer is being stopped."""
         self.hurry_until = until
         self._telling.hurry(until)
         if self._auto_commit is not None:
             self._auto_commit.hurry(until)
 
     async def revoke(self, step: Revoke, still: Callable[[], bool]) -> bool:
-        """Revoke partitions.
+        """Give up partitions: stop handing out their records, commit, call the listener, and stop reading.
 
-        If ``still`` returns False, another step has become necessary. The revocation then stops and returns False.
+        ``still`` returns False if another step has become necessary. The revocation then stops and returns False.
         """
         deadline = time.monotonic() + step.timeout_s
         partitions = frozenset(self._positions.with_companions(step.partitions))
@@ -112,9 +112,9 @@ class Handover:
     async def _release(
         self, work: ParallelWork, partitions: Partitions, deadline: float, still: Callable[[], bool]
     ) -> None:
-        """Let a run give up partitions by the deadline. End early if another step has become necessary.
+        """Let a run give up these partitions by the deadline. Return early if ``still`` returns False.
 
-        For example, if the coordinator has removed the member, others own all of its partitions.
+        This happens, for example, if the coordinator has removed the member. Other members then own its partitions.
         """
         async with tasks_of_block() as tasks:
 
@@ -138,12 +138,15 @@ class Handover:
                 return
 
     async def commit_done(self, within_s: float = COMMIT_WITHIN_S) -> None:
-        """Commit the records that are done if commits are automatic. Do nothing during a run."""
+        """Commit the records that are done, within ``within_s`` seconds, if commits are automatic.
+
+        Does nothing during a run, which commits by itself.
+        """
         if self._auto_commit is not None and self._run.work is None:
             await self._auto_commit.commit_last(self._left(within_s))
 
     async def lose(self, step: Lose) -> None:
-        """Drop partitions that may already belong to other members."""
+        """Drop partitions that may already belong to other members, and then call the listener. Do not commit."""
         self._log.warning("lost %s: %s", some_of(sorted(step.partitions), PARTITIONS_NAMED), step.reason)
         partitions = frozenset(self._positions.with_companions(step.partitions))
         # Unlike in `revoke`, this happens before the listener is called, because other members may already own them.
@@ -158,7 +161,7 @@ class Handover:
         self._in_hand.note_lost(held)
 
     async def assign(self, step: Assign) -> None:
-        """Start reading new partitions. Partitions that the member keeps are not affected."""
+        """Start reading new partitions. Their records are handed out once the listener has been called."""
         self._log.info(
             "assigned %s; %d partitions in total",
             some_of(sorted(step.added), PARTITIONS_NAMED) or "nothing",

@@ -22,7 +22,7 @@ LEAVE_TRIES = 3
 
 
 class GroupCoordinator:
-    """The coordinator of a group, whichever broker that currently is."""
+    """Sends requests to the coordinator of one group. If another broker becomes the coordinator, follows it."""
 
     def __init__(self, coordinators: Coordinators, group_id: str) -> None:
         self._coordinators = coordinators
@@ -86,7 +86,7 @@ class GroupCoordinator:
 
 
 class _Member(Protocol):
-    """The part of a member that decides when to send heartbeats."""
+    """The member whose heartbeats are sent. It decides when they are due and what they contain."""
 
     @property
     def unknown_topics(self) -> bool: ...

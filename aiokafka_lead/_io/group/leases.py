@@ -26,7 +26,7 @@ from .commits import Commits, GroupPart
 
 
 class Leases:
-    """Lends batches to the application. All leases end when the application requests more records."""
+    """Lends batches to the application for processing. All leases end when the application requests more records."""
 
     def __init__(self, reading: Reading, commits: Commits) -> None:
         self._reading = reading
@@ -65,7 +65,7 @@ class Leases:
     # --- batches -----------------------------------------------------------------------------------------------------
 
     def lend(self, batch: RecordBatch[Any, Any]) -> Lease:
-        """Return a lease for a batch that has just been handed out."""
+        """Return a lease for a batch that has just been handed out. The batch commits through its lease."""
         state = self._reading.positions.require(batch.topic_partition)
         lease = batch.lease = Lease(self, batch, state, self._in_hand.times_back)
         self._last = lease
@@ -74,7 +74,10 @@ class Leases:
     async def commit(
         self, state: PartitionState, end: Position, topic_id: UUID | None, timeout_ms: float | None
     ) -> bool:
-        """Commit the offset after a batch. Return False if its partition has been reassigned or its topic recreated."""
+        """Commit ``end``, the position after a batch of this partition.
+
+        Returns False if the partition has been reassigned since, or if the topic no longer has the id ``topic_id``.
+        """
         return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end, timeout_ms)
 
     def topic_id(self, state: PartitionState) -> UUID | None:
@@ -89,10 +92,11 @@ class Leases:
     def transaction_part(
         self, state: PartitionState, end: Position, topic_id: UUID | None, times_back: int
     ) -> GroupPart:
-        """Return the batch's part of a transaction.
+        """Return ``end``, the position after a batch of this partition, as a part of a transaction.
 
-        Raises `CommitFailedError` if its partition no longer belongs to this consumer, or if the batch will be handed
-        out again.
+        ``topic_id`` and ``times_back`` are the values at the time at which the batch was handed out. Raises
+        `CommitFailedError` if the partition no longer belongs to this consumer, or if the batch will be handed out
+        again.
         """
         if times_back != self._in_hand.times_back:
             raise CommitFailedError(
@@ -165,7 +169,7 @@ _COMMIT = {"api": "OffsetCommit"}
 
 
 class AutoCommit:
-    """Commits in the background, one commit at a time.
+    """Commits the records that are done, in the background, with one commit at a time.
 
     It checks whether a commit is due whenever the application requests records.
     """
@@ -197,7 +201,7 @@ class AutoCommit:
             self.commit_soon()
 
     def watch(self, now: float) -> float | None:
-        """Return the time of the next check while the application waits."""
+        """Return the time at which `returned` must be called next, although the application is still waiting."""
         return self._due_at
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
@@ -231,7 +235,7 @@ class AutoCommit:
             self._log.warning(text, time.monotonic() - began_at, extra=_COMMIT)
 
     def hurry(self, until: float) -> None:
-        """End the wait for a commit by this time (``time.monotonic()``), because the consumer is being stopped."""
+        """End the wait for a commit by the time ``until`` (``time.monotonic()``). The consumer is being stopped."""
         self._last.hurry(until)
 
     async def _commit_in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:

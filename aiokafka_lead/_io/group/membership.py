@@ -43,7 +43,7 @@ class MembershipEvents(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """The parts of a consumer with a ``group_id``."""
+    """The parts that a consumer needs only if it has a ``group_id``."""
 
     group_id: str
     task: GroupTask
@@ -64,7 +64,7 @@ def membership(
     run: CurrentRun,
     events: MembershipEvents,
 ) -> Membership:
-    """Create the parts without starting their tasks."""
+    """Create the parts of a group membership. Their tasks are not started."""
     coordinators = Coordinators(client)
     offsets = GroupOffsets(client, coordinators, group_id)
     coordinator = GroupCoordinator(coordinators, group_id)

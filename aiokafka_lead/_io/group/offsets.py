@@ -30,7 +30,7 @@ UNKNOWN = (UnknownTopicIdError, UnknownTopicOrPartitionError)
 
 
 class Missing:
-    """Asks other brokers about partitions that a coordinator reports as unknown."""
+    """Finds out, by asking other brokers, whether partitions that a coordinator does not know are really missing."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -75,7 +75,7 @@ def gone(partitions: Collection[TopicPartition]) -> KafkaError:
 
 
 class GroupOffsets:
-    """The committed offsets of a group. Finds the coordinator again if it changes."""
+    """Commits and fetches the offsets of a group. If the coordinator changes, finds the new one."""
 
     def __init__(self, client: Client, coordinators: Coordinators, group_id: str) -> None:
         self._client = client
@@ -126,7 +126,10 @@ class GroupOffsets:
     async def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition, or None. Raises the same errors as `commit`."""
+        """Return the committed offset of each partition, or None for a partition without one.
+
+        Raises the same errors as `commit`.
+        """
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
 
         async def attempt(connection: Connection, timeout_ms: float) -> None:

@@ -20,7 +20,10 @@ from .heartbeats import GroupCoordinator, Heartbeats
 
 
 class Standing:
-    """The state of the member. The tasks of `GroupTask` carry out the member's decisions."""
+    """The state of a consumer's group membership, as seen by the consumer and by the tasks of `GroupTask`.
+
+    It also sends the member's requests, and decides whether a refused commit is retried.
+    """
 
     def __init__(
         self,
@@ -130,7 +133,7 @@ class Standing:
 
     @property
     def coordinator_doubted_since(self) -> float | None:
-        """See `GroupCoordinator.doubted_since`."""
+        """The time since which no broker has served as coordinator; see `GroupCoordinator.doubted_since`."""
         return self._coordinator.doubted_since
 
     @property
@@ -195,7 +198,7 @@ class Standing:
     # --- events ------------------------------------------------------------------------------------------------------
 
     def notify(self) -> None:
-        """Notify the consumer and its tasks that the member has changed."""
+        """Notify the consumer and its tasks of a change of the member's state."""
         self._on_interest(self.member.interest)
         if self.member.error is not None:
             self._on_error()
@@ -208,11 +211,11 @@ class Standing:
             self._asking[1].cancel()
 
     def step(self) -> Step:
-        """Return what the member must do next."""
+        """Return the next step that the member must take, for the tasks to carry out."""
         return self.member.step(time.monotonic())
 
     async def ask(self, step: Ask) -> None:
-        """Send the step's request to the coordinator. Stop waiting if another step becomes necessary."""
+        """Send the request of this step to the coordinator. Stop waiting if another step becomes necessary."""
         answer: tuple[Any, KafkaError | None] | None = None
         with anyio.CancelScope() as scope:
             self._asking = step, scope
@@ -225,7 +228,7 @@ class Standing:
         self.notify()
 
     def put_out(self, reason: str) -> None:
-        """Leave the group until the application reads again."""
+        """Leave the group for this reason, until the application reads again."""
         self._out_for = reason
         self.member.leave(reason, orderly=False, now=time.monotonic())
         self.notify()

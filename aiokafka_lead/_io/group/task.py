@@ -56,7 +56,7 @@ class GroupTask:
     # --- calls of the application ------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, listener: object | None) -> None:
-        """Join the group, or change the subscription."""
+        """Join the group with this subscription, or change the subscription of the member."""
         if self._closing:
             return
         self._standing.subscribed = True
@@ -76,9 +76,8 @@ class GroupTask:
         self._standing.notify()
 
     def listen_apart(self) -> None:
-        """Allow the listener's callbacks any time, except during a stop.
-
-        The consumer's start does not wait for them.
+        """Let the listener's callbacks run at any time except during a stop. The consumer's start does not wait for
+        them.
         """
         self._handover.listen_within_s = math.inf
         self._handover.on_assigned = self._assigned
@@ -130,7 +129,10 @@ class GroupTask:
         return self._handover.tells and in_task() and anyio.get_current_task().id == self._rebalancing
 
     async def close(self, timeout_s: float) -> None:
-        """Commit, give up the partitions, and leave the group, within this time. Static members do not leave."""
+        """Commit, give up the partitions, and leave the group, within ``timeout_s`` seconds.
+
+        Static members do not leave.
+        """
         if not self._running:
             return
         self._closing, self._standing.subscribed = True, False
@@ -163,7 +165,7 @@ class GroupTask:
             self._standing.notify()
 
     async def _rebalance(self) -> None:
-        """Carry out the member's steps, one after another, until cancelled."""
+        """Carry out the member's steps one by one until cancelled."""
         member, handover, standing = self._member, self._handover, self._standing
         self._rebalancing = anyio.get_current_task().id
         since: float | None = None
@@ -219,7 +221,10 @@ class GroupTask:
                 await self._expire()
 
     async def _expire(self) -> None:
-        """Leave the group because the application is taking too long. Prevent commits of the records in hand."""
+        """Leave the group, because the application has not requested records for ``max_poll_interval_ms``.
+
+        Records in hand must not be committed afterwards.
+        """
         await self._handover.commit_done()
         # The application may have read during the commit.
         expires_at = self._poll.expires_at()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class MetadataActor:
-    """Owner of the cluster snapshot. It refreshes the snapshot, merges leader hints, and notifies listeners."""
+    """Owns the cluster snapshot: refreshes it, merges leader hints, and notifies listeners of changes."""
 
     def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
         retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -343,7 +343,10 @@ class MetadataActor:
             self._rebootstrap(cause)
 
     def _see_strangers(self, reasons: Mapping[int, errors.KafkaError]) -> None:
-        """Handle bootstrap servers of another cluster: raise their error, or switch to that cluster."""
+        """Handle errors of bootstrap servers that belong to another cluster.
+
+        Either raises the error, or switches to the other cluster.
+        """
         servers = [error for node_id, error in reasons.items() if node_id in self._state.bootstrap_brokers]
         everywhere = all(
             isinstance(reasons.get(node_id), errors.ClusterIdMismatchError) and self._brokers.all_left(node_id)

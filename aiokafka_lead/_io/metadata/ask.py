@@ -29,7 +29,7 @@ _PREFERENCE = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABL
 
 
 class Plan(NamedTuple):
-    """The next refresh."""
+    """The topics that the next refresh requests."""
 
     topics: Sequence[str] | None
     """The topics to request. None means all topics of the cluster."""
@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of asking several brokers."""
+    """The result of asking several brokers for metadata."""
 
     answer: Answer | None
     """The response, or None if no broker responded."""
@@ -103,7 +103,10 @@ async def ask(
     request: MetadataRequest,
     timeout_s: float,
 ) -> Outcome:
-    """Return the first response. If a node fails or is slow, the next one is asked (see `ask_in_turn`)."""
+    """Request metadata from one node after another, and return the first response.
+
+    If a node fails or is slow, the next one is asked (see `ask_in_turn`).
+    """
     deadline = Deadline(timeout_s * 1000)
 
     async def ask_node(node_id: int) -> tuple[ClusterAnswer, float]:
@@ -137,7 +140,7 @@ async def ask(
 
 
 def describe(failures: Mapping[int, errors.KafkaError], nodes: Mapping[int, Broker]) -> str:
-    """Return a description of the brokers' errors, for an error message."""
+    """Return a text with each broker and its error, for the message of another error."""
     reasons = []
     for node_id, error in failures.items():
         node = nodes.get(node_id)
@@ -213,7 +216,10 @@ class TopicLookups:
                 del self._waiters[name]
 
     def answered(self, names: Iterable[str], snapshot: ClusterSnapshot, node_id: int, now: float) -> None:
-        """Process a broker's response about these topics."""
+        """Pass the results for these topics to the waiting calls, and log the topics that are missing.
+
+        ``snapshot`` contains the response of the broker ``node_id``.
+        """
         missing: dict[int, list[str]] = {}
         for name in names:
             entry = snapshot.topics.get(name)
@@ -237,14 +243,14 @@ class TopicLookups:
             )
 
     def fail(self, error: errors.KafkaError) -> None:
-        """Raise this error from all waiting calls."""
+        """Make all calls that wait for a topic raise this error."""
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():
             waiter.set_error(error)
 
 
 def topic_error(name: str, code: int, more: str = "") -> errors.KafkaError:
-    """Return the error for a topic's error code."""
+    """Return the error with this ``code`` for a topic. ``more`` is appended to its message."""
     kind = errors.error_for_code(code)
     return kind(f"topic {name!r}: {kind().message}{more}")
 
@@ -252,7 +258,11 @@ def topic_error(name: str, code: int, more: str = "") -> errors.KafkaError:
 def not_known(
     name: str, lookups: int, snapshot: ClusterSnapshot, timeout_ms: float, unreachable: str
 ) -> errors.KafkaError:
-    """Return the error after a timeout, which says whether no broker has responded or the topic does not exist."""
+    """Return the error of a call that has waited for a topic in vain.
+
+    It is `RequestTimedOutError` if no broker has responded, and otherwise the brokers' error for the topic. ``lookups``
+    is the number of responses, and ``unreachable`` describes the failed brokers.
+    """
     entry = snapshot.topics.get(name)
     if unreachable or (entry is None and lookups == 0):
         return errors.RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:.0f} ms{unreachable}")

@@ -33,7 +33,7 @@ from ..metadata.actor import MetadataActor
 
 
 class AskAny(Protocol):
-    """`ask_anyone` for one client."""
+    """`ask_anyone` with its client argument already given."""
 
     def __call__(
         self, inquiries: Collection[Inquiry], ask: Callable[[Connection], Awaitable[InitProducerIdResponse]], /
@@ -59,7 +59,7 @@ class ProducerIds:
         """The error of the last request for a producer id, or None after a success."""
 
     async def run(self, identity: IdempotentSequencing) -> None:
-        """Request producer ids until cancelled."""
+        """Request a producer id whenever the sender needs one, until cancelled."""
         failures = 0
         while True:
             if identity.producer_id >= 0:
@@ -148,7 +148,7 @@ Then = Callable[[Waiter[None]], bool]
 
 
 class Flushing:
-    """Lets tasks wait until all records sent so far are acknowledged or have failed."""
+    """Waits for flushes. A flush ends once all records sent before it are acknowledged or have failed."""
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
@@ -179,11 +179,13 @@ class Flushing:
             waiter.set_result(None)
 
     def answer_comes(self) -> None:
-        """Start the processing of a response. Must be followed by `answer_taken`."""
+        """Begin to process a response. The caller must call `answer_taken` at the end."""
         self._taking = True
 
     def answer_taken(self, well: bool) -> None:
-        """End the processing of a response. Unless it was processed ``well``, call ``then`` of no flush."""
+        """End the processing of a response. If it failed (``well`` is False), the flushes that it completed do not call
+        ``then``.
+        """
         self._taking = False
         over, self._over = self._over, []
         for waiter, then in over:
@@ -214,7 +216,10 @@ class _Build:
 
 
 class Builds:
-    """Requests whose batches are being compressed. Requests to the same broker are sent in order."""
+    """Builds Produce requests in tasks, because the compression of their batches takes long.
+
+    Requests to the same broker are sent in the order in which they were begun.
+    """
 
     def __init__(
         self, spawn: Spawn, submit: Callable[[Connection, list[ProducerBatch]], None], transactional: bool
@@ -232,7 +237,7 @@ class Builds:
         return len(waiting) if waiting is not None else 0
 
     def begin(self, connection: Connection, batches: list[ProducerBatch]) -> None:
-        """Start building the next request to a broker."""
+        """Start to compress these batches, the next request to the connection's broker."""
         build = _Build(connection, batches)
         self._waiting.setdefault(connection.node_id, deque()).append(build)
         self._spawn(self._run, build, name="kafka producer compression")

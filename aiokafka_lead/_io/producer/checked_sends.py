@@ -32,7 +32,7 @@ from .intake import Admission, Intake, all_bytes
 
 
 class CheckedSends:
-    """Implements `Producer.send` and similar methods. It checks all arguments."""
+    """Implements `Producer.send` and similar methods: checks and serializes the arguments, and calls the intake."""
 
     __slots__ = ("_awaited", "_intake", "_prepares", "_serializers", "_topics", "as_they_come", "takes_bytes")
 
@@ -153,7 +153,7 @@ class CheckedSends:
         return await self._intake.put_all(records, admission, deadline)
 
     async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
-        """Accept a batch filled by the application, in the way that `send` accepts a record."""
+        """Accept a batch that the application has filled. Waits like `send`."""
         admission = self._intake.admission
         admission.check()
         try:
@@ -171,7 +171,7 @@ class CheckedSends:
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
     ) -> Record:
-        """Check and serialize a record."""
+        """Check and serialize the arguments of a send. Return the record to put into a batch."""
         name = topic if type(topic) is str and topic in self._topics else check_topic(topic)
         pairs = () if headers is None else check_headers(headers)
         number = ANY_PARTITION if partition is None else check_partition(partition)

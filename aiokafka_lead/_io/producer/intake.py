@@ -73,7 +73,7 @@ class Admission:
         self._on_failure = on_failure
 
     def failed(self, error: KafkaError) -> None:
-        """Report the error raised by a send, unless it concerns the arguments or the admission is lenient."""
+        """Report the error that a send raises. Errors of its arguments do not count, nor any error if lenient."""
         if not self.lenient and not isinstance(error, (ConfigError, ConfigTypeError)):
             self.incomplete(error)
 
@@ -84,9 +84,9 @@ class Admission:
 
 
 class Intake:
-    """Puts records into the accumulator.
+    """Puts records into the accumulator, where they wait to be sent.
 
-    If there is no other record, the sender does this and sends the record at once.
+    If the accumulator is empty, the sender takes the record instead and sends it at once.
     """
 
     __slots__ = (
@@ -161,7 +161,7 @@ class Intake:
             self._identity = self._known[self._key]
         self.usable = True
 
-    # --- without waits ------------------------------------------------------------------------------------------------
+    # --- records that need no wait ------------------------------------------------------------------------------------
 
     def append(
         self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
@@ -215,7 +215,10 @@ class Intake:
         timestamp_ms: int,
         headers: Sequence[Header],
     ) -> Delivery | None:
-        """Accept a checked record. Return None if memory is short or the sender should run first."""
+        """Append a checked record to a batch of its topic's ``buffer``, or open a new batch.
+
+        Returns None if memory is short or the sender should run first.
+        """
         delivery = buffer.append(value, key, partition, timestamp_ms, headers)
         if delivery is None and buffer.count and not self._accumulator.crowded():
             delivery = self._put(buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers), False)
@@ -302,7 +305,7 @@ class Intake:
             return None
         return self._put(buffer, record, with_others)
 
-    # --- with waits ---------------------------------------------------------------------------------------------------
+    # --- records that may have to wait --------------------------------------------------------------------------------
 
     async def wait_in_line(
         self, record: Record, admission: Admission, deadline: Deadline | None, with_others: bool = False
@@ -374,7 +377,7 @@ class Intake:
         return batch
 
     async def put_batch(self, topic: str, partition: int, builder: BatchBuilder, admission: Admission) -> DeliveryBatch:
-        """Accept a whole batch of records, in the way that `wait_in_line` accepts a record."""
+        """Accept a whole batch of records. Waits like `wait_in_line`."""
         accumulator = self._accumulator
         outcome = await self._put_in_line(
             Record(topic, None, None, partition, builder.base_timestamp_ms, ()),
@@ -391,9 +394,11 @@ class Intake:
     async def _put_into(
         self, batch: DeliveryBatch, record: Record, left: int, admission: Admission, deadline: Deadline | None
     ) -> bool:
-        """Accept one of many records.
+        """Accept one of many records, and add its delivery or its error to ``batch``. Return True if later ones may
+        follow.
 
-        Return True to continue. After an error, the ``left - 1`` later records fail as well.
+        Returns False if an error concerns later records as well. All ``left`` records, including this one, have then
+        failed. If this is the first record, the error is raised instead.
         """
         try:
             with_others = left + len(batch) > 1
@@ -418,7 +423,7 @@ class Intake:
         batch.add_delivery(delivery)
         return True
 
-    # --- waits --------------------------------------------------------------------------------------------------------
+    # --- waiting for the topic and for memory -------------------------------------------------------------------------
 
     async def _put_in_line(
         self,
@@ -484,7 +489,7 @@ class Intake:
             admission.check()
 
     async def _look_for_more_partitions(self, deadline: Deadline) -> None:
-        """Refresh the metadata, because partitions may have been added to the topic."""
+        """Wait for newer metadata, in which the topic may have more partitions. Return at the deadline in any case."""
         self._metadata.request_update()
         try:
             await self._metadata.wait_newer(self._metadata.snapshot.generation, deadline.left_ms())

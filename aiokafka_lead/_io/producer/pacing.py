@@ -16,7 +16,7 @@ from ..connection.connection import Connection
 
 
 class Pacing:
-    """Limits the number of requests in flight to each broker, by a `RequestWindow` for each."""
+    """Limits the requests in flight to each broker, with one `RequestWindow` per broker."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Connection, RequestWindow]] = {}
@@ -31,7 +31,10 @@ class Pacing:
         return self._of(connection).served_s
 
     def submit(self, connection: Connection, request: ProduceRequest, version: int, on_done: OnDone) -> None:
-        """Send a request that expects a response. Raises the errors of the connection."""
+        """Send a request that expects a response, and count it until ``on_done`` is called.
+
+        Raises the errors of the connection.
+        """
         window = self._of(connection)
         connection.submit(request, UnderWay(window, time.monotonic(), on_done), version=version)
         window.sent()
@@ -44,7 +47,7 @@ class Pacing:
 
 
 class UnderWay:
-    """A request in flight. The connection calls it with the response or the error."""
+    """The callback of one request in flight. The connection calls it with the response or the error."""
 
     __slots__ = ("_on_done", "_sent_at", "_window")
 

@@ -49,7 +49,7 @@ class QuickSend:
         *,
         timeout_ms: Any = None,
     ) -> SendCall | Coroutine[Any, Any, Delivery]:
-        """Return the coroutine of a call. With ``timeout_ms``, this is the coroutine of the class's method."""
+        """Return an awaitable that sends a record. With ``timeout_ms``, it is the coroutine of the class's method."""
         if timeout_ms is not None:
             return self._otherwise(topic, value, key, partition, timestamp_ms, headers, timeout_ms=timeout_ms)
         return _new_call(self, topic, value, key, partition, timestamp_ms, headers)
@@ -119,7 +119,7 @@ class SendCall:
         return self._other().throw(*error)
 
     def close(self) -> None:
-        """Abandon the call."""
+        """End the call without a result, as Python does with a coroutine that is no longer needed."""
         self._fresh = False
         if self._coroutine is not None:
             self._coroutine.close()
@@ -209,7 +209,7 @@ _change_type()
 
 
 class QuickSendNowait:
-    """Provides the method that replaces `Producer.send_nowait` in a running producer."""
+    """Holds the function that replaces `Producer.send_nowait` in a running producer."""
 
     __slots__ = ("_intake", "_otherwise")
 
@@ -227,7 +227,7 @@ class QuickSendNowait:
         timestamp_ms: Any = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """Replace `Producer.send_nowait` in a running producer."""
+        """Send a record. Takes the place of `Producer.send_nowait` while the producer is running."""
         delivery = self._intake.append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             return self._otherwise(topic, value, key, partition, timestamp_ms, headers)

@@ -63,7 +63,7 @@ _BATCHES_AT_A_TIME = 500
 
 
 class Sender:
-    """Sends the batches that are ready. Owns the accumulator."""
+    """Sends batches that are ready to the leaders of their partitions. Owns the accumulator."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Sender:
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start sending."""
+        """Listen to brokers and metadata, and start the task that sends batches or join the shared one."""
         self._parking.start()
         self._brokers.add_listener(self._on_node)
         self._metadata.add_listener(self._on_snapshot)
@@ -128,7 +128,7 @@ class Sender:
             self._spawn(self._ids.run, self.accumulator.identity, name="kafka producer id")
 
     async def _run(self) -> None:
-        """Send until cancelled."""
+        """Send until cancelled. Not used by a producer that shares a task."""
         while True:
             at = self.turn()
             if at == 0.0:
@@ -137,7 +137,11 @@ class Sender:
                 await self._wake.wait(None if at == math.inf else max(0.0, at - time.monotonic()))
 
     def turn(self) -> float:
-        """Do pending work. Return the time of the next call, unless the sender is woken first. 0 means at once."""
+        """Do the work that is due. Return the time of the next call (``time.monotonic()``), or 0 to be called again at
+        once.
+
+        If the sender is woken, it is called earlier.
+        """
         due = 0.0 if self._work() else self.accumulator.schedule.next_at()
         self._sleeps_until = math.inf if due is None else due
         return self._sleeps_until
@@ -161,7 +165,7 @@ class Sender:
             self._seat.leave()
 
     def metrics(self) -> ProducerMetrics:
-        """Return the producer's metrics."""
+        """Return the counters and the state of the buffer, for `Producer.metrics`."""
         from ...metrics import ProducerMetrics
 
         accumulator = self.accumulator
@@ -204,10 +208,7 @@ class Sender:
         )
 
     async def answered(self, timeout_s: float) -> bool:
-        """Wait until all sent batches have been answered, or lost with a connection.
-
-        Returns False after the timeout.
-        """
+        """Wait until all sent batches have been answered, or lost with a connection. Return False after the timeout."""
         deadline = Deadline(timeout_s * 1000)
         self._answered = Signal()
         try:
@@ -284,7 +285,7 @@ class Sender:
             self._ring()
 
     def _work_at_once(self) -> None:
-        """Do pending work. Wake the task only if there is more to do now."""
+        """Do the work that is due, outside the task. Wake the task only if there is more to do now."""
         if self._work():
             self._ring()
             return
@@ -298,7 +299,7 @@ class Sender:
             self._ring()
 
     def _work(self) -> bool:
-        """Do a limited amount of work. Return True if there is more to do now."""
+        """Do a limited amount of the due work. Return True if more is due now."""
         accumulator = self.accumulator
         now = time.monotonic()
         self._working = True
@@ -445,7 +446,7 @@ class Sender:
             self._on_response(sent, response, now)
 
     def _on_response(self, sent: SentBatches, response: ProduceResponse, now: float) -> None:
-        """Settle the batches of a request according to the response."""
+        """Complete or retry each batch of a request, as the response says."""
         offsets = read_offsets(sent, response)
         if offsets is not None:
             self._answers.all_acknowledged(sent.batches, sent.node_id, offsets, now)

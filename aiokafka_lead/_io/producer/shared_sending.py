@@ -28,7 +28,10 @@ from .pacing import Pacing
 
 
 class Seat:
-    """A producer that shares the task. It gets a turn when it has something to do, or when it is due."""
+    """The connection between one producer and `SharedSending`. Gives the producer turns to send its batches.
+
+    A turn comes when the producer has something to do, or when it is due.
+    """
 
     __slots__ = ("_sending", "_spawn", "_turn", "wakes_at")
 
@@ -67,11 +70,15 @@ class Seat:
         on_done: OnDone,
         unsent: Callable[[KafkaError], None],
     ) -> None:
-        """Send a request that expects a response. If it has to wait, it may be joined with others."""
+        """Send a request that expects a response, at once or joined with requests of other producers.
+
+        ``on_done`` is called with the response or the error, or ``unsent`` with the error of a request that was not
+        sent.
+        """
         self._sending.submit(connection, Parcel(connection, version, Part(self, request, on_done, unsent)))
 
     def leave(self) -> None:
-        """Remove the producer, which has stopped."""
+        """Remove the producer from the shared task, because it has stopped."""
         self._turn = None
         self._sending.leave(self)
 
@@ -102,7 +109,7 @@ class _Broker:
 
 
 class SharedSending:
-    """Sends for all producers of a shared client."""
+    """Sends for all producers of a shared client in one task, and joins their small requests to the same broker."""
 
     def __init__(self, parent: Client) -> None:
         self._parent = parent
@@ -133,7 +140,7 @@ class SharedSending:
         return sending
 
     def join(self, seat: Seat) -> None:
-        """Add a producer that has started."""
+        """Add a producer that has started. The first one also starts the task."""
         self._seats.add(seat)
         if not self._running:
             self._running = True
@@ -153,7 +160,7 @@ class SharedSending:
         heapq.heapify(self._timers)
 
     def ring(self, seat: Seat) -> None:
-        """Wake the task to serve this producer, because it has something to do."""
+        """Give this producer a turn soon, because it has something to do."""
         self._rung[seat] = None
         self._wake.set()
 
@@ -270,7 +277,7 @@ class SharedSending:
             self._stir(broker)
 
     def _line_up(self, broker: _Broker, parcel: Parcel) -> None:
-        """Add the producers that were waiting for this parcel to the line."""
+        """Let the producers that were waiting for this request join those that want to send."""
         for part in parcel.parts if broker.held else ():
             seat = cast("Seat", part.owner)
             if seat in broker.held and not broker.outbox.holds_back(seat):
@@ -290,10 +297,10 @@ class SharedSending:
         if broker is not None and (len(broker.outbox) or broker.line):
             self._stir(broker)
 
-    # --- turns -------------------------------------------------------------------------------------------------------
+    # --- giving turns to producers -----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Give turns until cancelled."""
+        """Give each producer its turns until cancelled."""
         while True:
             self._give_turns(time.monotonic())
             if self._rung or self._stirred:
@@ -303,6 +310,7 @@ class SharedSending:
             await self._wake.wait(None if at == math.inf else max(0.0, at - time.monotonic()))
 
     def _give_turns(self, now: float) -> None:
+        """Give a turn to each producer that has requested one or is due at the time ``now``."""
         if self._look_at <= now:
             self._look_at = math.inf
             self._stirred.update(dict.fromkeys(self._brokers.values()))

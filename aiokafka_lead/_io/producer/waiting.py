@@ -44,11 +44,11 @@ class Place:
 
     @property
     def first(self) -> bool:
-        """True if it is this call's turn."""
+        """True if this call is the next to be served."""
         return self.line[0] is self
 
     async def until_first(self, deadline: Deadline) -> bool:
-        """Wait until it is this call's turn. Return False at the deadline."""
+        """Wait until this call is the next to be served. Return False at the deadline."""
         while not self.first:
             self._asleep = True
             try:
@@ -59,7 +59,7 @@ class Place:
         return True
 
     def wake(self) -> bool:
-        """Let the call check whether it is its turn. Return True if it was asleep."""
+        """Wake the call, to check whether it is the next one. Return True if it was asleep."""
         asleep, self._asleep = self._asleep, False
         if asleep:
             self._signal.set()
@@ -67,7 +67,7 @@ class Place:
 
 
 class Lines:
-    """The queues of a producer's calls."""
+    """Queues the producer's waiting calls, one queue for each topic, so that records keep the order of the calls."""
 
     __slots__ = ("_lines", "calls")
 
@@ -107,7 +107,7 @@ class Lines:
 
 
 class Parking:
-    """The `Park` of a producer's outcomes.
+    """Suspends tasks that await the outcome of a batch.
 
     It refers only to its event loop, because finished outcomes keep it alive.
     """
@@ -118,7 +118,7 @@ class Parking:
         self._loop: object | None = None
 
     def start(self) -> None:
-        """Store the current event loop as the producer's."""
+        """Use the running event loop. Outcomes can be awaited only there."""
         self._loop = loop_token()
 
     def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
@@ -154,7 +154,7 @@ class Parking:
 
 
 class _Parked:
-    """The asyncio tasks that await an outcome.
+    """The asyncio tasks that await one outcome.
 
     Each has a future of its own, because cancelling a task cancels its future.
     """
@@ -165,14 +165,14 @@ class _Parked:
         self._futures: list[asyncio.Future[None]] = []
 
     def add(self, future: asyncio.Future[None]) -> None:
-        """Add a task's future. The finished futures of earlier waits are removed."""
+        """Add the future of one more waiting task. Futures of earlier waits that have ended are removed."""
         futures = self._futures
         while futures and futures[-1].done():
             futures.pop()
         futures.append(future)
 
     def set_result(self, value: None, /) -> None:
-        """Wake the tasks."""
+        """Wake the tasks, because the outcome is done or was divided."""
         for future in self._futures:
             if not future.done():
                 future.set_result(None)

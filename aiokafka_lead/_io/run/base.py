@@ -89,7 +89,9 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     def _is_over(self) -> bool:
-        """Return True if the application has stopped or unsubscribed the consumer."""
+        """Return True if there is nothing left to read, because the application has stopped or unsubscribed the
+        consumer.
+        """
 
     @abstractmethod
     async def _take(self, most_ms: float) -> None:
@@ -105,11 +107,11 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     def _attempt(self, slot: S, record: R, error: BaseException) -> int:
-        """Count a handler's failure, and return the number of the record's attempts."""
+        """Count a failure of the record's handler. Return the number of attempts so far, including this one."""
 
     @abstractmethod
     def _wait(self, slot: S, record: R, error: BaseException, delay_s: float | None) -> None:
-        """Handle the record again after this delay, or after its backoff if the delay is None."""
+        """Handle the record again after ``delay_s`` seconds, or after its backoff if that is None."""
 
     @abstractmethod
     def _leave(self, slot: S) -> None:
@@ -117,7 +119,7 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     def _give_up(self, slot: S) -> None:
-        """Take back the record in this slot, which is not done. Handle no more records."""
+        """Take the record out of this slot although it is not done, and handle no more records."""
 
     @abstractmethod
     def _next_due(self) -> float | None:
@@ -125,7 +127,7 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     def _due(self, now: float) -> None:
-        """Continue with the waiting records that are due."""
+        """Continue with the waiting records that are due at the time ``now``."""
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -190,7 +192,7 @@ class WorkersRun(ABC, Generic[S, R]):
         """Return the time at which the oldest running handler started (``time.monotonic()``), or None."""
         return self._workers.stuck_since()
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- ending the run ----------------------------------------------------------------------------------------------
 
     async def finish(self, ready_by: float, end_by: float) -> None:
         """End the run of a consumer that is being stopped.
@@ -235,7 +237,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 return
 
     def _end(self, slot: S, error: BaseException) -> None:
-        """End the run because of the record in this slot."""
+        """End the run with this error, which concerns the record in the slot."""
         self._give_up(slot)
         if self._failure is None:
             self._failure = error
@@ -244,7 +246,7 @@ class WorkersRun(ABC, Generic[S, R]):
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def _failed(self, slot: S, record: R, error: BaseException) -> None:
-        """Handle a handler's failure as the judge decides."""
+        """Handle the exception that a handler has raised: retry, skip, send away or end the run."""
         self._settle(slot, record, error, self._attempt(slot, record, error))
 
     def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
@@ -276,7 +278,7 @@ class WorkersRun(ABC, Generic[S, R]):
             return await self._send(sending)
 
     async def _send(self, sending: Sending) -> Delivery:
-        """Send the record's dead letter."""
+        """Send the record to the dead-letter topic and return its delivery."""
         assert self._dead_letters is not None
         assert sending.error is not None
         return await self._dead_letters.send(
@@ -306,10 +308,10 @@ class WorkersRun(ABC, Generic[S, R]):
         self._calm.tell()
 
     def _written(self, sending: Sending, at: RecordMetadata) -> None:
-        """Handle a record that has been written at this position."""
+        """Note that another topic has stored the record. ``at`` contains its new partition and offset."""
 
     def _not_sent(self, sending: Sending, refusal: Exception) -> None:
-        """Send the record again if the refusal concerned other records or can be tolerated. Otherwise, end the run."""
+        """Send the record again if the ``refusal`` concerned other records or can be tolerated, else end the run."""
         if isinstance(refusal, errors.KafkaError) and refusal.collateral:
             self._outgoing.add(sending)  # without the refused records, which may end the run
             return

@@ -46,14 +46,15 @@ Readers of later records, even of other transactions, wait until this transactio
 
 
 class NotSentError(Exception):
-    """A record could not be sent to another topic. The reason is the cause of this error."""
+    """Ends a run because a record could not be sent to another topic. The reason is the ``__cause__``."""
 
 
 class Batch:
-    """Takes records until there are enough, while handlers process those already taken.
+    """The records of one transaction, with the workers that handle them.
 
-    If a handler fails after it has sent records, the transaction must be aborted. The other records in hand are still
-    handled, to find all failing records. Otherwise, each of these would make another transaction fail.
+    Takes records until there are enough, while handlers process those already taken. If a handler fails after it has
+    sent records, the transaction must be aborted. The other records in hand are still handled, to find all failing
+    records. Otherwise, each of these would make another transaction fail.
     """
 
     def __init__(
@@ -147,6 +148,7 @@ class Batch:
         return any(partition.state.tp in partitions for partition in self._work)
 
     async def _take(self) -> None:
+        """Take more records until the batch is full, its time is up, or the transaction is lost."""
         while self._left > 0 and not self.lost:
             left_s = self._until - time.monotonic()
             if left_s <= 0:
@@ -167,7 +169,7 @@ class Batch:
     # --- handling records --------------------------------------------------------------------------------------------
 
     async def handle(self, calls: Calls, log: ClientLog) -> None:
-        """Run the handlers until all have returned or failed."""
+        """Run the handlers with ``calls`` until all records are handled, or the transaction is lost."""
         together = self._together
         async with anyio.create_task_group() as tasks:
             workers = self._workers = Workers(
@@ -210,7 +212,7 @@ class Batch:
         return not isinstance(error, (NoAwaitableError, NotSentError, *_FATAL)) and not is_outage(error)
 
     def note(self, undo: Undo | None) -> None:
-        """Call ``undo`` if the transaction is aborted."""
+        """Call ``undo`` if the transaction is aborted. None is ignored."""
         if undo is not None:
             self.undo.append(undo)
 
@@ -237,7 +239,7 @@ class Batch:
         return None if self._workers is None else self._workers.stuck_since()
 
     def handled(self, slots: Sequence[HandlerSlot]) -> None:
-        """Finish with records that have been handled or sent to another topic."""
+        """Mark these records as done: they have been handled, or sent to another topic."""
         for slot in slots:
             self._work.finished(slot)
         self._rouse()
@@ -256,6 +258,7 @@ class Batch:
             self._work.given_up(slot)
 
     def _failed(self, slot: HandlerSlot, record: Record, error: BaseException) -> None:
+        """Handle the exception that a handler has raised: end the run, or store it for the decision about the batch."""
         if isinstance(error, NoAwaitableError):
             self._end(slot, errors.ConfigTypeError(str(error)))
         elif isinstance(error, _FATAL):
@@ -284,7 +287,7 @@ class Batch:
             self._work.close(partition)
 
     def _give_up(self, slot: HandlerSlot) -> None:
-        """Take back the record in this slot, and handle no more records."""
+        """Take the record out of this slot although it is not done, and handle no more records of the batch."""
         self._closed = True
         self._close_all()
         self._work.given_up(slot)
@@ -292,7 +295,7 @@ class Batch:
             self._work.given_up(waiting)
         self._stop_taking()
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- offsets to commit -------------------------------------------------------------------------------------------
 
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets after all records. Raises `CommitFailedError` if a partition has been revoked."""
@@ -353,7 +356,7 @@ class BatchPart:
         return self
 
     def ended(self, *, committed: bool) -> None:
-        """Finish the batch. Unless it is certain that it was committed, the consumer moves back."""
+        """Finish the batch. Unless it was certainly committed, the consumer goes back to the committed offsets."""
         if not self._is_over:
             self._is_over = True
             self._commits.end_part(self, self.offsets, committed=committed)

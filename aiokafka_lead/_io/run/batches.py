@@ -34,7 +34,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Ways(NamedTuple):
-    """The run's functions for records that are not handled as part of a batch."""
+    """The functions of a run with which batches hand back single records."""
 
     settle: Callable[[HandlerSlot, Record, BaseException, int], None]
     """Settles a record whose handler has raised this exception after this number of attempts (see `WorkersRun`)."""
@@ -54,7 +54,7 @@ class _Member(NamedTuple):
 
 
 class Gatherer:
-    """Takes over records from workers, for batch handlers."""
+    """Base class: takes records over from workers, and gathers them for batch handlers."""
 
     def __init__(self, routing: Routing, changed: Signal) -> None:
         """Collect records for the handlers of ``routing``.
@@ -122,7 +122,7 @@ class Batches(Gatherer):
     async def _run(
         self, batch: Gathered[BatchRoute], workers: Workers[HandlerSlot, Record], worker: Worker[HandlerSlot]
     ) -> None:
-        """Handle the records of a batch together, and each alone if this fails.
+        """Handle the records of ``batch`` together, and each alone if this fails, once there is a place for ``worker``.
 
         If the order by key applies across retry topics, waits until records sent to other topics are written.
         """
@@ -181,7 +181,7 @@ class Batches(Gatherer):
         return found
 
     async def _handle_together(self, worker: Worker[HandlerSlot], by: BatchRoute, members: list[_Member]) -> bool:
-        """Handle records in one call of the handler. Return False if each of them must be handled alone."""
+        """Handle these records in one call of the handler ``by``. Return False if each must be handled alone."""
         attempts = min(self._attempts(member.record) for member in members)
         first = members[0]
         while True:
@@ -242,7 +242,7 @@ class Batches(Gatherer):
             await self._calm.wait()
 
     def _attempts(self, record: Record) -> int:
-        """Return the number of attempts at a record before it was read from a retry topic."""
+        """Return the number of earlier attempts at a record that was read from a retry topic, otherwise 0."""
         later = self._judge.retry_topics
         return 0 if later is None else later.attempts(record)
 
@@ -258,7 +258,7 @@ class Batches(Gatherer):
         return await self._wait(slot, verdict.wait_s)
 
     async def _wait(self, slot: HandlerSlot, delay_s: float) -> bool:
-        """Wait until the record can be retried. Return False if its partition has been given up."""
+        """Wait ``delay_s`` seconds to retry the record. Return False if its partition has been given up."""
         assert slot.partition is not None
         if slot.partition.closed:
             self._work.given_up(slot)
@@ -280,7 +280,10 @@ async def raised(
     timeout_ms: float | None,
     around: AbstractContextManager[object],
 ) -> BaseException | None:
-    """Call a batch handler. Return the exception that it raises, or None."""
+    """Call a batch handler with ``items``, inside ``around``. Return the exception that it raises, or None.
+
+    A handler that exceeds ``timeout_ms`` raises TimeoutError.
+    """
     try:
         with around:
             await timed(handle, timeout_ms)(items)
@@ -294,7 +297,7 @@ async def raised(
 
 
 class Calls(NamedTuple):
-    """The functions that handle the records of one transaction."""
+    """The functions with which the records of one transaction are handled."""
 
     one: Callable[[Record], Awaitable[object]]
     """Handles one record, or sends it to another topic."""

@@ -52,7 +52,7 @@ IDLE_IN_FLIGHT_MS = 500.0
 
 
 class _LostBatch(Exception):
-    """Raised if failures of handlers require the transaction to be aborted."""
+    """Internal signal that the transaction must be aborted because handlers have failed."""
 
 
 async def run_exactly_once(
@@ -79,8 +79,8 @@ async def run_exactly_once(
 class ExactlyOnceRun:
     """Runs one call of `Consumer.run` with ``exactly_once``.
 
-    It takes a batch of records, passes them to handlers, commits the batch, and starts again. With a pipeline, it takes
-    the next batch as soon as all records sent for this batch are stored.
+    It takes a batch of records, passes them to handlers, commits the results and the offsets in one transaction, and
+    starts again. With a pipeline, it takes the next batch as soon as all records sent for this batch are stored.
     """
 
     transactional = True
@@ -196,7 +196,7 @@ class ExactlyOnceRun:
             )
 
     def _over(self) -> bool:
-        """Return True if the application has stopped or unsubscribed the consumer."""
+        """Return True if nothing is left to read, because the application has stopped or unsubscribed the consumer."""
         return self._reader.stopped or self._engine.subscription.kind is SubscriptionKind.NONE
 
     async def _pause(self, delay_s: float) -> None:
@@ -244,7 +244,7 @@ class ExactlyOnceRun:
         return None
 
     def _part_over(self, part: BatchPart, committed: bool) -> None:
-        """Remove a batch whose transaction has ended or that has none."""
+        """Forget a batch whose transaction has ended, or for which none was begun."""
         self._in_flight.remove(part.batch)
         if part.batch.commits_unchanged:
             # A retry topic may have been deleted, so the next transactions do without.
@@ -316,7 +316,12 @@ class ExactlyOnceRun:
         return await deserialized(made, self._deserializers)
 
     async def _is_elsewhere(self, batch: Batch, txn: Any, record: Record) -> bool:
-        """Return True if the record is not handled here. If necessary, send it to another topic first."""
+        """Return True if the record needs no handler here, for one of three reasons.
+
+        It is a copy of another record, it must follow another record of its key to a retry topic, or its fate was
+        decided after an earlier attempt. In the last two cases, the record is first sent to the other topic if
+        necessary.
+        """
         following = self._following
         if following is not None and following.concerns(record):
             if following.is_copy(record):
@@ -336,7 +341,7 @@ class ExactlyOnceRun:
         return True
 
     async def _send(self, batch: Batch, txn: Any, sending: Sending) -> None:
-        """Send a record to another topic within the transaction."""
+        """Send a record to another topic within the transaction. Used for dead letters and retries."""
         record, verdict, error, attempts = sending.record, sending.verdict, sending.error, sending.attempts
         later, following = self._retry_topics, self._following
         try:

@@ -125,7 +125,7 @@ class Intake:
                 return 0
 
     def _due(self, chunk: Chunk) -> int:
-        """Return the number of a chunk's next records that may be taken now."""
+        """Return how many of the chunk's next records may be taken now. Those in retry topics may not be due yet."""
         tp, following, retry_topics = chunk.tp, self._following, self._retry_topics
         if retry_topics is None or tp.topic not in retry_topics or (following is not None and following.reads(tp)):
             return chunk.left()
@@ -156,7 +156,7 @@ class Intake:
         return work is None or tp in work
 
     def _begin_scans(self) -> None:
-        """Start scans of newly assigned retry partitions."""
+        """Start to scan newly assigned retry partitions from their positions to their ends."""
         following, positions = self._following, self._reading.positions
         if following is None:
             return
@@ -221,7 +221,7 @@ def _never(record: Record, now_ms: float) -> float:
 
 
 class _Open:
-    """The partitions from which records may be taken now."""
+    """A container of the partitions from which records may be taken now, for `Reader.getmany`."""
 
     def __init__(self, may_take: Callable[[TopicPartition], bool]) -> None:
         self._may_take = may_take
@@ -232,7 +232,10 @@ class _Open:
 
 
 async def deserialized(record: Record, by: Deserializers) -> Record:
-    """Return the record with deserialized contents. Raises `RecordDeserializationError`."""
+    """Return the record with its key and value deserialized by the application's deserializers.
+
+    Raises `RecordDeserializationError`.
+    """
     if by.plain:
         return record
     if by.waits:
@@ -263,6 +266,7 @@ class RetryEnds:
         self._engine.client.spawn(self._find, scans, name="kafka retry partitions")
 
     async def _find(self, scans: dict[TopicPartition, Scan]) -> None:
+        """Find the ends for these scans, with retries, until they are found or no partition is assigned any longer."""
         engine = self._engine
         while left := [tp for tp in scans if tp in engine.reading.positions]:
             try:

@@ -64,7 +64,7 @@ class Judge(Generic[R]):
         return handle if self.tracing is None else self.tracing.around(handle)
 
     def within(self, record: Any) -> AbstractContextManager[object]:
-        """Return a context manager inside which the span of a failed record is current again."""
+        """Return a context manager for later work on a failed record. Inside, the record's span is current again."""
         return nullcontext() if self.tracing is None else self.tracing.within(record)
 
     def together(self, records: Sequence[Any]) -> AbstractContextManager[object]:
@@ -76,7 +76,7 @@ class Judge(Generic[R]):
         return self.refusals.problem(now) or self.outages.problem(now)
 
     def passed(self, now: float) -> None:
-        """Record that brokers have answered without a refusal."""
+        """Forget earlier refusals, because brokers have accepted requests again. ``now`` is in monotonic seconds."""
         self.refusals.passed(now)
         self.outages.passed(now)
 

@@ -37,9 +37,9 @@ AT_ONCE = 200
 
 
 class Sending(NamedTuple):
-    """A record to send to another topic.
+    """A record to be sent to another topic.
 
-    It keeps its slot, and therefore stays in hand, until it has been written there.
+    It keeps its slot, so it stays in hand until it has been written there.
     """
 
     slot: Any
@@ -140,7 +140,7 @@ class Outgoing(Generic[S]):
         sent.append((sending, delivery))
 
     def _answered(self, way: object, first: Delivery) -> None:
-        """Leave the processing of answers to a task, because a connection calls this outside of tasks."""
+        """Wake the task that processes answers. A connection calls this outside of tasks."""
         for sending, delivery in self._sent.pop(way):
             if delivery.done():
                 self.answers.append((sending, delivery))
@@ -207,7 +207,7 @@ class BySize:
 
 
 class DeadLetters:
-    """Sends records to the dead-letter topic of a run."""
+    """Sends records that could not be handled to a run's dead-letter topic."""
 
     def __init__(self, producer: DeadLetterProducer, topic: str, group_id: str | None) -> None:
         self._producer = producer

@@ -25,7 +25,7 @@ THREADS = 1_000_000
 
 
 class BatchRoute(NamedTuple):
-    """A handler that takes batches, and the conversion of records for it."""
+    """A batch handler, and the function that converts records for it."""
 
     item: Callable[[Any], Any]
     """Returns the handler's item for a record. Raises `RecordDeserializationError`."""
@@ -36,7 +36,7 @@ class BatchRoute(NamedTuple):
 
 
 class Routing:
-    """Calls the handler of each record's topic, and sends its results."""
+    """Calls the handler of each record's topic, and sends the results of handlers with an output topic."""
 
     def __init__(self, routes: Mapping[str | None, Route], *, transactional: bool) -> None:
         """Prepare the handlers.

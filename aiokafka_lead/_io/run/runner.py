@@ -252,7 +252,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
                 self._log.warning("offsets were not committed; the next commit includes them: %s", error, extra=_COMMIT)
 
     async def _commit(self, timeout_ms: float) -> None:
-        """Commit the positions that have changed."""
+        """Commit the positions after records that are done, where they have changed since the last commit."""
         membership = self._engine.membership
         if membership is None:
             return

@@ -30,7 +30,7 @@ AGAIN_S = 1.0
 
 
 async def reached(client: Client) -> bool:
-    """Wait without a time limit until a broker was reached. Return False if the client is being stopped."""
+    """Wait without a time limit until a broker has responded. Return False if the client is being stopped."""
     metadata = client.metadata
     with client.beginnings.within(math.inf):
         while not metadata.full_answers:
@@ -40,14 +40,18 @@ async def reached(client: Client) -> bool:
 
 
 class Steps:
-    """Takes the steps of a run, and repeats them after failures that the run would also tolerate later."""
+    """Takes the steps that begin a run. Failures that a run would tolerate later are retried here as well."""
 
     def __init__(self, client: Client, config: HandlingConfig) -> None:
         self._log = client_log("consumer", client.config.client_id)
         self._refusals = Refusals(config.refusal_patience_ms, client.config, self._log)
 
     async def take(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of a step. Raises errors other than outages, and refusals that last for too long."""
+        """Call ``step`` until it succeeds, and return its result. Outages, and refusals for a limited time, are
+        retried.
+
+        Raises all other errors.
+        """
         outages = 0
         while True:
             try:
@@ -80,7 +84,7 @@ class Page(NamedTuple):
 
 
 def json_page(status: int, content: Mapping[str, object]) -> Page:
-    """Return a page with JSON content."""
+    """Return a response with JSON content. ``status`` is the HTTP status."""
     return Page(status, "application/json", json.dumps(content).encode())
 
 
@@ -137,6 +141,7 @@ async def _head(stream: ByteStream) -> bytes:
 
 
 def _answer(head: bytes, pages: Mapping[str, Callable[[], Page]]) -> bytes:
+    """Return the bytes of the HTTP response to a request, given its head."""
     method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
     found = pages.get(path)
@@ -160,7 +165,7 @@ _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Servic
 
 
 class Health(Protocol):
-    """The result of `health()` (see `ConsumerHealth`)."""
+    """The attributes that probes need of a consumer's `health()` (see `ConsumerHealth`)."""
 
     @property
     def problems(self) -> tuple[str, ...]: ...
@@ -173,7 +178,7 @@ class Health(Protocol):
 
 
 class Service:
-    """Stops a run at a signal, and answers the probes of its health."""
+    """Runs a consumer as a service: stops it at a signal, and answers health probes by HTTP."""
 
     def __init__(
         self,
@@ -240,9 +245,9 @@ class Service:
         await serve_pages(host, port, pages, self._log.warning, task_status=task_status)
 
     def _live(self) -> Page:
-        """Return status 503 if the process must be restarted.
+        """Return the response to the liveness probe: 503 if the process must be restarted, otherwise 200.
 
-        During a stop, returns 200, so that the process is not killed.
+        During a stop, it is 200, so that the process is not killed.
         """
         health = self._health()
         return json_page(200 if health.live or self._stopping else 503, _content(health))

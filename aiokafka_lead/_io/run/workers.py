@@ -24,7 +24,7 @@ FAIR_S = 0.005
 
 
 class Slot(Protocol):
-    """A handler's place for one record."""
+    """Holds one record while a handler processes it. Each worker has a slot."""
 
     @property
     def busy(self) -> bool:
@@ -33,7 +33,7 @@ class Slot(Protocol):
 
     @property
     def record(self) -> Any:
-        """The record in this slot."""
+        """The record in this slot, which the worker is handling."""
         ...
 
 
@@ -64,11 +64,11 @@ class Workload(Protocol[S, R_co]):
         """Finish the slot's record, because its handler has returned."""
 
     def given_up(self, slot: S, /) -> None:
-        """Take back the slot's record, which is not done."""
+        """Take back the slot's record, whose handler has not finished it."""
 
 
 class Worker(Generic[S]):
-    """A task that handles one record after another."""
+    """A task that handles one record after another, each in the worker's slot."""
 
     __slots__ = ("began_at", "named_at", "parked", "retired", "scope", "slot")
 
@@ -189,7 +189,7 @@ class Workers(Generic[S, R]):
         self._tasks.start_soon(self._serve_once, worker, handle, name="kafka handler")
 
     def _watch(self) -> None:
-        """Start watching for slow handlers, with the first worker."""
+        """Start the task that logs slow handlers. It is needed from the first worker on."""
         if not self._watched and self._log is not None:
             self._watched = True
             self._tasks.start_soon(self._name_slow, self._log, name="kafka slow handlers")
@@ -245,7 +245,7 @@ class Workers(Generic[S, R]):
         self.rouse()
 
     def _grant(self) -> None:
-        """Give free places to waiting tasks."""
+        """Give free places to the tasks that wait in `place`, in order."""
         while self._claims and len(self._all) + self._places < self._concurrency:
             self._places += 1
             self._claims.popleft().set()
@@ -280,7 +280,7 @@ class Workers(Generic[S, R]):
                     worker.began_at = now
                     if take_over is not None and take_over(slot, record):
                         if slot.busy:
-                            # The record keeps its slot.
+                            # The record keeps its slot, so the worker needs another one.
                             slot = worker.slot = work.slot()
                         continue
                     if not self._relief and (work.turns or work.aside):

@@ -50,7 +50,7 @@ class Acknowledgement:
 
 
 class Acknowledging:
-    """Records the decisions of one consumer about its records, and waits until brokers have received them."""
+    """Passes one consumer's acknowledgements to the planner, and waits until brokers have received them."""
 
     def __init__(
         self, client: Client, planner: SharePlanner, delivered: Delivered, planning: Signal, news: News
@@ -81,6 +81,12 @@ class Acknowledging:
         return Acknowledgement(self, one)
 
     def _decide_checked(self, record: Record, kind: int) -> None:
+        """Acknowledge a record after checks.
+
+        Raises `IllegalStateError` for a record of another consumer or one that is already acknowledged, and
+        `UnsupportedVersionError` for a renewal that the broker does not support. If the lock is lost, the outcome is
+        the error.
+        """
         self._client.check()
         exchange, acquired = record._exchange, record._acquired
         if self._planner.exchanges.get(exchange.node_id) is exchange:
@@ -123,15 +129,18 @@ class Acknowledging:
             raise failure
 
     async def commit(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Send acknowledgements, and return their outcomes. In implicit mode, first accept the records in hand."""
+        """Send the pending acknowledgements, and return the error or None for each partition.
+
+        In implicit mode, first accepts the records in hand.
+        """
         self._client.check()
         self._delivered.come_back(time.monotonic())
         return await self.flush(timeout_ms)
 
     async def flush(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Send acknowledgements, and return their outcomes.
+        """Send the pending acknowledgements, and return the error or None for each partition.
 
-        It does not wait for later acknowledgements by other tasks.
+        Does not wait for acknowledgements that other tasks make later.
         """
         deadline = Deadline(timeout_ms)
         exchanges = list(self._planner.exchanges.values())

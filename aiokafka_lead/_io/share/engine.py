@@ -41,7 +41,7 @@ Record = ShareRecord[Any, Any]
 
 
 class Run(Protocol):
-    """A running call of `ShareConsumer.run`."""
+    """A running call of `ShareConsumer.run`, as the engine uses it."""
 
     def problem(self, now: float) -> str | None:
         """Return a description of the problem that the run currently tolerates, or None."""
@@ -264,7 +264,7 @@ class ShareEngine(Kind):
         self.membership.check()
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Read exactly these topics.
+        """Read exactly these topics from now on.
 
         Without topics, leave the group. A read that is waiting then raises `IllegalStateError`.
         """

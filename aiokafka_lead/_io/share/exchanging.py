@@ -42,7 +42,10 @@ request.
 
 
 class ShareExchanging:
-    """Sends the planner's requests, and processes the responses. It is woken by events that may change the plan."""
+    """Sends ShareFetch and ShareAcknowledge requests as planned, and processes the responses.
+
+    It is woken by events that may change the plan.
+    """
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class ShareExchanging:
     # --- the task ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Fetch and acknowledge until cancelled."""
+        """Send fetches and acknowledgements until cancelled."""
         client, wake = self._client, self._wake
         client.brokers.add_listener(self._on_node)
         client.metadata.add_listener(self._on_metadata)
@@ -120,7 +123,7 @@ class ShareExchanging:
         return not self._closing and (self.demand or now < self.taken_at + AHEAD_S)
 
     def _step(self, now: float) -> None:
-        """Apply the latest assignment, leaders and connections, and send the requests that can be sent now."""
+        """Apply the latest assignment, leaders and connections. Then send all requests that can be sent now."""
         self._fetch_at = math.inf
         if self._closing:
             return
@@ -188,7 +191,10 @@ class ShareExchanging:
             self._client.metadata.request_update(lost(exchange.node_id))
 
     def _send(self, exchange: Exchange, connection: Connection, now: float, room: int) -> None:
-        """Send the next request of an exchange on this connection, if the planner returns one."""
+        """Send the next request of an exchange on this connection, if the planner returns one.
+
+        ``room`` is the number of records to request (see `_room`).
+        """
         known = self._connections.get(exchange.node_id)
         if known is not connection:
             # A session ends with its connection.
@@ -286,7 +292,11 @@ class ShareExchanging:
         self._buffer.add(data, now)
 
     def _note(self, planned: Planned, now: float, refused: KafkaError | None, *, answered: bool) -> None:
-        """Record the duration of the request, and the refusal of its acknowledgements if there was one."""
+        """Count the finished request, and trace its acknowledgements.
+
+        ``refused`` is the error with which the broker has refused the acknowledgements, or None. ``answered`` is False
+        if there was no response.
+        """
         if planned.fetched:
             self._counters.fetched(planned.exchange.node_id, planned.sent_at, now, answered=answered)
         if not planned.acks:
@@ -316,7 +326,10 @@ class ShareExchanging:
     # --- stop --------------------------------------------------------------------------------------------------------
 
     async def close(self, timeout_s: float) -> None:
-        """Release unread records, send the last acknowledgements, and close all sessions, within this time."""
+        """Release unread records, send the last acknowledgements, and close all sessions.
+
+        The call takes at most ``timeout_s`` seconds.
+        """
         self._closing = True
         self._buffer.hold_only((), time.monotonic())
         with anyio.move_on_after(timeout_s):

@@ -25,7 +25,7 @@ from ..loop import News
 
 
 class ShareMembership:
-    """A share consumer's membership in its group. Owns the member."""
+    """Joins the group of a share consumer, sends its heartbeats, and leaves the group. Owns the member."""
 
     def __init__(self, client: Client, member: ShareMember, group_id: str, changed: Callable[[], None]) -> None:
         self._client = client
@@ -91,7 +91,7 @@ class ShareMembership:
             raise own_copy(error)
 
     async def leave(self, timeout_s: float) -> None:
-        """Leave the group within this time."""
+        """Leave the group, and wait at most ``timeout_s`` seconds for the coordinator's response."""
         self._member.leave(time.monotonic())
         self.notify()
         with anyio.move_on_after(timeout_s):
@@ -105,14 +105,14 @@ class ShareMembership:
         self.notify()
 
     def notify(self) -> None:
-        """Notify the consumer that the member has changed, and wake the task."""
+        """Wake the consumer and the heartbeat task, because the state of the member has changed."""
         self._heartbeats.wake.set()
         self._news.tell()
         self._changed()
 
 
 class ShareHealthWatch:
-    """Determines the health of a share consumer."""
+    """Determines the health of a share consumer, for `ShareConsumer.health`."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class ShareHealthWatch:
         self._client.spawn(self._loop.run, name="kafka loop watch")
 
     def health(self) -> ConsumerHealth:
-        """Return the current health."""
+        """Return the consumer's health at this moment."""
         membership, loop, now = self._membership, self._loop, time.monotonic()
         hungry_s, busy_since = since(self._hungry_since, now), self._busy_since()
         return judge(

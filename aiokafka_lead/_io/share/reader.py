@@ -146,7 +146,7 @@ class ShareReader:
         self._planning.set()
 
     async def next_records(self, limit: int, by: Deserializers) -> list[Record]:
-        """Return the next records of one response, or an empty list if the consumer has been stopped."""
+        """Return up to ``limit`` records of one response, or an empty list if the consumer has been stopped."""
         if by.plain:
             records = await self.take(limit, None)
             if records:
@@ -170,11 +170,11 @@ class ShareReader:
         return records[0]
 
     def go_on(self, record: Record) -> None:
-        """For a short time, allow the application to take the records after this one without calling the reader."""
+        """Allow the iteration to take the records after this one without calling the reader, for a short time."""
         self._buffer.go_on(record, self._gave_way_at + FAIR_S)
 
     async def getmany(self, limit: int, deadline: Deadline, by: Deserializers) -> dict[TopicPartition, list[Record]]:
-        """Return buffered records, or the first that arrive before the deadline."""
+        """Return up to ``limit`` buffered records. If there are none, wait for the first until the deadline."""
         self.come_back()
         found: dict[TopicPartition, list[Record]] = {}
         for records in await self._collect(limit, deadline, by, many=True):
@@ -235,7 +235,10 @@ class ShareReader:
 
 
 async def deserialized(record: Record, by: Deserializers) -> Record:
-    """Return the record with deserialized contents. Raises `RecordDeserializationError`."""
+    """Return the record with its key and value deserialized by the application's deserializers.
+
+    Raises `RecordDeserializationError`.
+    """
     if by.plain:
         return record
     contents = []
@@ -282,7 +285,7 @@ class ShareBatches:
 
 
 class _TracedBatch:
-    """A list of records presented as a batch, for tracers."""
+    """Presents a list of records as a batch to tracers."""
 
     def __init__(self, records: list[Record]) -> None:
         self._records = records
@@ -298,7 +301,7 @@ class _TracedBatch:
 
 
 class TracedShareRecords:
-    """``async for`` over records. The span of each record is current in the loop's body."""
+    """An asynchronous iterator over records. While the loop's body runs, the record's span is current."""
 
     def __init__(self, records: ShareRecords, look: RecordLoop) -> None:
         self._records = records

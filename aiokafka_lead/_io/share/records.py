@@ -17,9 +17,9 @@ Record = ShareRecord[Any, Any]
 
 
 class ShareRecords:
-    """Iterates over single records.
+    """Iterates over single records, for ``async for`` over a share consumer.
 
-    If the next record is available, the iterator itself is the awaitable, as in `_io.consumer.records`.
+    If the next record is available, the iterator itself is the awaitable, so no further object has to be created.
     """
 
     __slots__ = ("_at_hand", "_come_back", "_delivered", "_more")
@@ -57,11 +57,11 @@ class ShareRecords:
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
-        """Raise the error, like a coroutine that has not started."""
+        """Raise the error, as a coroutine does that has not started."""
         raise kind if error is None else error
 
     def close(self) -> None:
-        """Do nothing, like a coroutine that has not started."""
+        """Do nothing, as a coroutine does that has not started."""
 
     async def _wait_for_next(self) -> Record:
         record = await self._more()

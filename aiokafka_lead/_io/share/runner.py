@@ -193,7 +193,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
     # --- locks -------------------------------------------------------------------------------------------------------
 
     async def _renew(self) -> None:
-        """Renew locks before they expire, until cancelled."""
+        """Renew the locks of records that are being handled before they expire, until cancelled."""
         allowance = self._engine.allowance
         while True:
             await anyio.sleep(min(LOOK_EVERY_S, allowance.lock_s / 16))

@@ -28,9 +28,9 @@ GET_TELEMETRY_SUBSCRIPTIONS = 71
 
 
 class MetricsPush:
-    """The sources of metrics, and the task that pushes the metrics of all clients on shared connections.
+    """Collects the metrics of all clients on shared connections, and pushes them to brokers (KIP-714).
 
-    Brokers without a receiver for metrics do not support these requests. In this case, there is no task.
+    If brokers have no receiver for metrics, they do not support these requests, and there is no task.
     """
 
     def __init__(self, client_id: str, brokers: Brokers, spawn: Spawn, request_timeout_ms: float) -> None:
@@ -71,7 +71,7 @@ class MetricsPush:
             self._pusher.remove(source)
 
     def resource_of(self, client: object) -> Attributes:
-        """Return the known attributes that distinguish this client."""
+        """Return the attributes that distinguish this client's metrics, as far as they are known."""
         source = self._sources.get(client)
         return () if source is None else source.resource()
 
@@ -83,7 +83,7 @@ class MetricsPush:
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     def on_snapshot(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
-        """Start once brokers are known. A bootstrap server may belong to another cluster."""
+        """Start to push once brokers are known. Before that, a bootstrap server may belong to another cluster."""
         self._maybe_begin()
 
     def _connected(self) -> None:
@@ -116,7 +116,7 @@ class MetricsPush:
             self._news.tell()
 
     async def finish(self, within_s: float) -> None:
-        """Push for the last time, within this time."""
+        """Push the metrics for the last time, within this many seconds."""
         if self._pusher is None or self._done.done or not self._pusher.close():
             return
         try:
@@ -165,7 +165,7 @@ class MetricsPush:
 
 
 class ApplicationMetrics:
-    """Registers the application's metrics for pushes. Does nothing if ``push`` is None."""
+    """Registers the metrics of an application. Does nothing without metrics for brokers (``push`` is None)."""
 
     def __init__(self, client: object, push: MetricsPush | None, log: ClientLog) -> None:
         self._client = client

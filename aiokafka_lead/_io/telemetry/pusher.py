@@ -25,7 +25,7 @@ R = TypeVar("R", bound=Response)
 
 
 class Pusher:
-    """Carries out the decisions of `TelemetryState`. It uses the same broker while that can be reached.
+    """Sends the telemetry requests that `TelemetryState` decides on. Stays with one broker while it can be reached.
 
     The requests use the control connection, so they delay neither records nor heartbeats.
     """
@@ -51,7 +51,7 @@ class Pusher:
         return self._state.client_instance_id
 
     def add(self, source: Source, began_s: float, began_ns: int) -> None:
-        """Add a source that started counting at this time, on both clocks."""
+        """Add a source that started to count at ``began_s`` (monotonic) and ``began_ns`` (since the epoch)."""
         self._collector.add(source, Instant(began_s, began_ns))
         self._wake.set()
 

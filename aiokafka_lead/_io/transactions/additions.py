@@ -157,7 +157,7 @@ class Additions:
         return self._busy > 0
 
     async def idle(self, timeout_s: float | None = None) -> None:
-        """Wait until no request is in flight. Raises TimeoutError."""
+        """Wait until no request is in flight. Raises TimeoutError after ``timeout_s`` seconds."""
         if self._busy:
             if self._idle is None:
                 self._idle = Waiter()
@@ -170,10 +170,10 @@ class Additions:
             idle.set_result(None)
 
     def _lost(self) -> None:
-        """Handle a lost response. The request may still be executed, in a later transaction of the same epoch."""
+        """Handle a request without a response. It may still be executed, even in a later transaction of the epoch."""
         self._state.renew = not self._state.v2
 
-    # --- waits of partitions ------------------------------------------------------------------------------------------
+    # --- adding partitions --------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Release waiting partitions and have the coordinator add partitions to the transaction, until cancelled."""
@@ -226,7 +226,7 @@ class Additions:
         self._sender.release(queues)
 
     def _goes_on(self, number: int) -> bool:
-        """Return True if this transaction can still be committed."""
+        """Return True if the transaction with this number can still be committed."""
         return self._state.number == number and self._state.phase in (Phase.OPEN, Phase.COMMITTING)
 
     # --- offsets ------------------------------------------------------------------------------------------------------

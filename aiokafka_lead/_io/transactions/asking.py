@@ -34,15 +34,15 @@ Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
 
 
 def soon_s(passed_s: float) -> float:
-    """Return the delay in seconds before a request is repeated.
+    """Return the delay in seconds before a request is repeated that was refused with `ConcurrentTransactionsError`.
 
-    It has been refused with `ConcurrentTransactionsError` for ``passed_s`` seconds.
+    ``passed_s`` is the time in seconds since the first refusal. The coordinator is usually ready soon.
     """
     return min(LONGEST_MS / 1000, max(SOON_MS / 1000, passed_s / 2))
 
 
 class Asking:
-    """Sends requests to the coordinators of a transactional id and of groups."""
+    """Sends requests to the coordinators of a transactional id and of groups. Repeats them until they are answered."""
 
     def __init__(self, client: Client, coordinators: Coordinators, transactional_id: str) -> None:
         self._client = client
@@ -84,7 +84,10 @@ class Asking:
         return True
 
     def submit(self, shape: Shape, on_done: OnDone) -> int | None:
-        """Send a request to the transaction coordinator now. Return its node id, or None if this is impossible."""
+        """Send a request to the transaction coordinator now, and return its node id.
+
+        Returns None if no request can be sent now. ``on_done`` is called with the response or the error.
+        """
         connection = self._coordinators.ready(*self._own)
         if connection is None:
             return None
@@ -187,7 +190,7 @@ class Asking:
     async def _sent(
         self, key: Key, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]
     ) -> Any:
-        """Return the response. If there is none, but the request may have been executed, call ``lost``."""
+        """Send a request and return the response. If it may have been executed without a response, call ``lost``."""
         answered = False
         try:
             with self._coordinators.waiting(*key, connection.node_id):

@@ -20,7 +20,7 @@ from .asking import Asking
 
 
 class Ending:
-    """An errand in progress, such as a commit or an abort."""
+    """One errand while it is carried out, such as a commit or an abort, and its waiters."""
 
     def __init__(self, settled: Waiter[None] | None = None) -> None:
         """Begin the errand. A caller that already waits for `settled` passes the object on which it waits."""
@@ -32,7 +32,10 @@ class Ending:
 
 
 class Endings:
-    """Runs one errand at a time. No task has to be woken if the first request can be sent at once."""
+    """Ends transactions: carries out one errand at a time.
+
+    If the first request can be sent at once, no task has to be woken.
+    """
 
     def __init__(self, state: TransactionState, asking: Asking, pace: EndPace, settled: Callable[[], None]) -> None:
         """Start without an errand.
@@ -53,7 +56,7 @@ class Endings:
         """True once the task has ended."""
 
     async def run(self) -> None:
-        """Carry out errands until cancelled."""
+        """Carry out the errands that need a task, one by one, until cancelled."""
         try:
             while True:
                 await self._wanted.wait()
@@ -70,7 +73,7 @@ class Endings:
                 self._over(self.current)
 
     def begin(self, make: Callable[[], Awaitable[Errand | None]]) -> Ending:
-        """Carry out the errand returned by ``make``. None means that no request is needed."""
+        """Call ``make``, and carry out the errand that it returns. None means that no request is needed."""
         ending = self._new()
 
         async def work() -> None:
@@ -82,9 +85,10 @@ class Endings:
         return ending
 
     def carry_out(self, errand: Errand | None, settled: Waiter[None] | None = None) -> Ending:
-        """Send the errand's first request now, unless the errand is None.
+        """Begin the errand, and return the object on which to wait for it.
 
-        ``settled`` is passed if a caller is already waiting for it.
+        The first request is sent now if possible. If the errand is None, no request is needed. ``settled`` is passed if
+        a caller already waits for it.
         """
         ending = self._new(settled)
         if errand is None:
@@ -134,7 +138,7 @@ class Endings:
 
 
 async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
-    """Log a warning for each transaction that is open for half of its timeout. Runs until cancelled."""
+    """Log a warning when a transaction has been open for half of its timeout. Runs until cancelled."""
     half_s = state.timeout_ms / 2000
     warned = 0
     while True:
@@ -179,12 +183,12 @@ class ConsumedParts:
         return part
 
     def committed(self, fate: Fate) -> None:
-        """Notify the parts of a transaction that it has been committed."""
+        """Tell consumers that the transaction, and so their part of it, has been committed."""
         for part in self._parts.pop(fate, ()):
             part.ended(committed=True)
 
     def aborted(self, fates: Iterable[Fate]) -> None:
-        """Notify the parts of these concurrent transactions that they have been aborted or their outcome is unknown."""
+        """Tell consumers that these concurrent transactions have been aborted, or that their outcome is unknown."""
         parts = [part for fate in fates for part in self._parts.pop(fate, ())]
         for part in parts:
             part.ended(committed=False)

@@ -23,7 +23,7 @@ class TransactionGate:
         """Number of times that the producer was used since `watch`. Some calls count more than once."""
 
     def open(self, admission: Admission) -> None:
-        """Accept records for the transaction of this admission."""
+        """Accept records sent with this admission, which belongs to the new transaction."""
         self._intake.admission = admission
         self._intake.usable = True
 
@@ -33,7 +33,10 @@ class TransactionGate:
         return self._of_block
 
     def watch(self) -> None:
-        """Count uses of the producer outside the block. Its sends do not take the fast path any longer."""
+        """Count uses of the producer outside the open block, for `Consumer.run`.
+
+        To be counted, sends of the producer no longer take the fast path.
+        """
         admission = self._intake.admission
 
         def check() -> None:
@@ -44,7 +47,7 @@ class TransactionGate:
         self._intake.usable = False
 
     def close(self) -> None:
-        """Stop accepting records."""
+        """Accept no more records until `open`."""
         self._intake.usable = False
         if self._of_block is not None:
             self._of_block.usable = False

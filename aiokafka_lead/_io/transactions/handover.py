@@ -54,7 +54,7 @@ def resume(producer: Transactional, opened: OpenTransaction) -> None:
 
 
 class Ended(NamedTuple):
-    """The result of committing a transaction."""
+    """The result of committing one transaction: its outcome, or the error."""
 
     outcome: Outcome | None
     """The outcome. If it is None, the outcome is unknown, and the call should be repeated."""
@@ -63,7 +63,7 @@ class Ended(NamedTuple):
 
 
 class TransactionCommits:
-    """A client that commits open transactions of other processes. It is started and stopped like `Client`."""
+    """Commits open transactions of other processes. It is started and stopped like `Client`."""
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Take the options of an `AdminClient`."""
@@ -71,11 +71,11 @@ class TransactionCommits:
         self._coordinators = Coordinators(self._client)
 
     async def start(self) -> None:
-        """Connect to the cluster."""
+        """Connect to the cluster. Raises the same errors as a client."""
         await self._client.start()
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Close all connections."""
+        """Close all connections within ``timeout_ms``."""
         await self._client.stop(timeout_ms)
 
     async def commit(self, opened: Iterable[OpenTransaction], *, within_ms: float) -> dict[str, Ended]:
@@ -124,6 +124,6 @@ _NO_TIMEOUT = 0
 
 
 def _stop_when_known(errand: Errand) -> None:
-    """Stop the errand once the outcome is known, because no new epoch is needed."""
+    """Stop the errand once the outcome is known. The new epoch, for which it would continue, is not needed."""
     if errand.outcome is not None:
         errand.call = None

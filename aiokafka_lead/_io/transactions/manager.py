@@ -54,7 +54,7 @@ class Transactional(Protocol):
 
 
 class Transactions:
-    """The transactions of a producer. Owns their state, and carries out the application's calls."""
+    """Begins and ends the transactions of a producer. Owns their state."""
 
     def __init__(
         self, config: ProducerConfig, client: Client, sender: Sender, check_usable: Callable[[], None]
@@ -116,7 +116,7 @@ class Transactions:
         self.state.resume(opened, time.monotonic())
 
     async def stop(self, timeout_s: float | None) -> None:
-        """Abort the open transaction. Give up after this time (default: `ABORT_WITHIN_S`)."""
+        """Abort the open transaction, within ``timeout_s`` seconds (default: `ABORT_WITHIN_S`)."""
         timeout_s = ABORT_WITHIN_S if timeout_s is None else timeout_s
         if self.state.phase in _ENDABLE:
             self._log.warning("the producer was stopped during a transaction, which is aborted")
@@ -125,7 +125,7 @@ class Transactions:
             await self._endings.current.over.done_within(timeout_s)
 
     def check(self) -> None:
-        """Raise an error if the producer cannot be used now from this task."""
+        """Raise an error if the producer cannot be used now from this task, for example because it is stopped."""
         self._client.check()
 
     def is_open(self, number: int) -> bool:
@@ -154,7 +154,7 @@ class Transactions:
         return lambda: gate.outside
 
     def close_gate(self) -> None:
-        """Stop accepting records."""
+        """Stop accepting records for the open transaction."""
         if self._gate is not None:
             self._gate.close()
 
@@ -288,7 +288,11 @@ class Transactions:
         return self._unlearnt
 
     def _end_at_once(self, settled: Waiter[None]) -> bool:
-        """Request the commit as soon as the last response arrives, without waking the task that called `commit`."""
+        """Request the commit in the connection's callback, right after the last response.
+
+        Returns False if that is not possible now. The task that called `commit` then does it. Waking that task first
+        would take longer.
+        """
         if self.state.phase is not Phase.COMMITTING or self._additions.busy:
             return False
         try:
@@ -326,7 +330,10 @@ class Transactions:
             raise own_copy(ending.refusal)
 
     async def leave(self) -> None:
-        """Abort the open transaction after an error, which reaches the caller within a few seconds."""
+        """Abort the open transaction, because its block has failed.
+
+        Returns within a few seconds, even if the coordinator does not respond, so that the caller gets the error soon.
+        """
         if self.state.phase not in (Phase.OPEN, Phase.FAILED):
             return
         try:
@@ -379,7 +386,7 @@ class Transactions:
     # --- internals ----------------------------------------------------------------------------------------------------
 
     def _failed(self, error: errors.KafkaError) -> None:
-        """Fail the transaction. A task does the rest, because this is called in the middle of other work."""
+        """Mark the transaction as failed. A task does the rest, because this is called in the middle of other work."""
         if self.state.fail(error):
             self.close_gate()
             self._sequencing.end()
@@ -403,7 +410,7 @@ class Transactions:
         return self._endings.begin(self._abort)
 
     async def _abort(self) -> Errand | None:
-        """Wait for pending responses, and then return the errand that ends the transaction."""
+        """Wait for the responses still expected, and then return the errand that aborts the transaction."""
         await self._additions.idle()
         # Without KIP-890, a late request could begin a transaction that never ends.
         wait_s = AWAIT_SENT_S if self.state.v2 else self._client.config.request_timeout_ms / 1000
@@ -413,7 +420,7 @@ class Transactions:
         return self._errand()
 
     def _errand(self) -> Errand | None:
-        """Return the errand that ends the transaction."""
+        """Return the errand that ends the transaction, or None if no request is needed."""
         self._note_written()
         return self.state.end()
 
@@ -439,7 +446,7 @@ class Transactions:
             self.parts.aborted([fate])
 
     async def _get_ready(self, deadline: Deadline) -> None:
-        """Wait until the next transaction may begin."""
+        """Wait until the next transaction may begin: the previous one has ended, and there is a producer id."""
         while self.state.phase is not Phase.READY:
             self.state.check_fenced()
             ending = self._endings.current
@@ -455,7 +462,7 @@ class Transactions:
                 raise own_copy(ending.refusal)
 
     async def _learn(self, ending: Ending, deadline: Deadline) -> None:
-        """Wait for the outcome of a commit, even if cancelled. Raises an error unless the transaction was committed."""
+        """Wait until the outcome of a commit is known, even if cancelled. Raises an error unless it was committed."""
         known = ending.settled.done or await outlast_cancellation(ending.settled, deadline.left_s())
         state = self.state
         if not known or (state.fate.outcome is None and isinstance(ending.refusal, errors.ClientClosedError)):

@@ -36,7 +36,7 @@ from .manager import ABORT_WITHIN_S, Transactional, Transactions, transactions_o
 
 
 class ChainedTransaction(Chained):
-    """A transaction of the pipeline, with the producer that sends it."""
+    """One transaction of a pipeline, and the producer that sends it."""
 
     def __init__(self, producer: Transactional, transactions: Transactions, number: int) -> None:
         super().__init__()
@@ -134,9 +134,9 @@ class Pipeline(Kind):
         self._go_on()
 
     async def leave(self, chained: ChainedTransaction, error: BaseException) -> None:
-        """Abort the transaction, because its block raised this error.
+        """Abort the transaction, because its block raised ``error``.
 
-        The error reaches the caller within a few seconds.
+        Returns within a few seconds, even if the coordinator does not respond, so that the caller gets the error soon.
         """
         if isinstance(error, errors.TransactionAbortedError) and isinstance(
             chained.reason, errors.TransactionAbortedError
@@ -212,7 +212,7 @@ class Pipeline(Kind):
         self._raise_failure()
 
     async def _step(self, deadline: Deadline) -> None:
-        """Wait until a transaction in flight has changed. Raises TimeoutError, or the error of a failed abort."""
+        """Wait until a transaction in flight changes its state. Raises TimeoutError, or the error of a failed abort."""
         if self._chain.calm:
             await self._news.wait(deadline.left_s())
             return

@@ -69,14 +69,14 @@ class ListenerCalls:
         """Set when a callback has ended."""
 
     async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        """Report partitions that the group revokes."""
+        """Pass a revocation to the application's listener."""
         if self._stopping():
             return
         self._revoked = True
         await self._call(self._listener.on_partitions_revoked, set(partitions))
 
     async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        """Report the assignment after the group has assigned partitions."""
+        """Pass the new assignment, with all partitions, to the application's listener."""
         if not self._revoked:
             await self._call(self._listener.on_partitions_revoked, set())
         self._revoked = False
@@ -147,7 +147,7 @@ T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """Position of a consumer in a partition."""
+    """The position of a consumer in a partition, and the watermarks of its last fetch."""
 
     position: int | None
     highwater: int | None

@@ -281,7 +281,11 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise
 
     def _look(self) -> None:
-        """Check for due work and errors. The next check is due after `LOOK_EVERY_S`."""
+        """Raise pending errors, and report to the group that the application has requested records.
+
+        While records are available, reads call this only once per `LOOK_EVERY_S`, because it would slow down each
+        record.
+        """
         if not self._wants_nothing:
             self._look_at = monotonic() + LOOK_EVERY_S
             self._native._engine.reader.begin()

@@ -14,7 +14,7 @@ __all__ = ["Consumed", "GroupCoordinator"]
 
 
 class Consumed(dict[TopicPartition, OffsetAndMetadata]):
-    """The positions of all assigned partitions."""
+    """The positions of all assigned partitions, as offsets to commit."""
 
 
 class GroupCoordinator:

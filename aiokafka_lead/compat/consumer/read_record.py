@@ -143,7 +143,7 @@ def _read(native: Any, key: Any, value: Any) -> ReadRecord:
 
 
 class Converter:
-    """Converter from records of `aiokafka_lead` to `ReadRecord`.
+    """Converts records of `aiokafka_lead` to `ReadRecord`.
 
     As in aiokafka, deserializers are called for every key and value, including None.
     """

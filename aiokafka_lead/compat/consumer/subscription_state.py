@@ -15,7 +15,7 @@ _LOOK_EVERY_MS = 60_000
 
 
 class SubscriptionState:
-    """Subscription of a consumer, with aiokafka's names."""
+    """The subscription of a consumer, under the names of aiokafka's class."""
 
     def __init__(self, native: Consumer[bytes | None, bytes | None]) -> None:
         self._native = native

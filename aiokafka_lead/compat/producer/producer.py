@@ -36,7 +36,7 @@ _DEFAULT_PARTITIONER = DefaultPartitioner()
 
 
 class Sender:
-    """State of a producer for health checks, which read the task that sends records in aiokafka."""
+    """The state of a producer for health checks, which in aiokafka read the task that sends records."""
 
     _sender_task: asyncio.Future[None] | None = None
 

@@ -13,7 +13,7 @@ Column = tuple[str, str] | tuple[str, str, "Rows"]
 
 
 class Rows:
-    """Converts native structures to tuples and dicts."""
+    """Converts native structures to aiokafka's tuples and dicts."""
 
     def __init__(self, *columns: Column) -> None:
         self.columns = columns

@@ -19,7 +19,7 @@ __all__ = [
 
 
 class MetadataRequest(Request):
-    """Request for the metadata of these topics, or of all topics (None)."""
+    """Requests the metadata of these topics, or of all topics if they are None."""
 
     answer = Rows(
         ("throttle_time_ms", "throttle_time_ms"),

@@ -26,7 +26,7 @@ _TYPES: dict[str, tuple[DataType, ...]] = {
 
 
 class RecordColumns(NamedTuple):
-    """Number of the column for each part of a record, or None if there is no such column."""
+    """The index of the column for each part of a record, or None if there is no such column."""
 
     value: int
     key: int | None
@@ -57,7 +57,7 @@ def record_columns(schema: StructType, topic: str | None, typed: Typed | None = 
 
 
 def _find(schema: StructType, name: str, *, any_type: bool) -> int | None:
-    """Return the number of the first column with this name, or None. Raises ValueError if its type is wrong."""
+    """Return the index of the first column with this name, or None. Raises ValueError if its type is wrong."""
     for number, field in enumerate(schema.fields):
         if field.name == name:
             if not any_type and not any(_same(field.dataType, allowed) for allowed in _TYPES[name]):

@@ -21,7 +21,7 @@ from .bulks import Bulk, RecordColumns, RowError, bulks, pieces
 
 
 class Encoder:
-    """Encoder of typed keys and values in Avro. Must be used on the event loop."""
+    """Encodes typed keys and values in Avro. Must be used on the event loop."""
 
     def __init__(self, typed: Typed) -> None:
         registry = registry_of(typed)
@@ -94,7 +94,7 @@ def place() -> str:
 
 
 class Sending:
-    """Sender of the rows of one task. Must be used on the event loop, except for `write`."""
+    """Sends the rows of one task. Must be used on the event loop, except for `write`."""
 
     def __init__(self, producer: Producer, place: str) -> None:
         self._producer = producer

@@ -29,7 +29,7 @@ DeadLetters = list[DeadLetter]
 
 
 class OnBadRecord(Enum):
-    """The way to handle a bad record: fail the query, return null, or write it to a dead-letter topic."""
+    """The action for a bad record: fail the query, return null, or write it to a dead-letter topic."""
 
     FAIL = "fail"
     NULL = "null"

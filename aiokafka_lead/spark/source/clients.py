@@ -34,7 +34,7 @@ def read_committed(options: Mapping[str, str]) -> bool:
 
 
 def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[AdminClient]:
-    """Provide an admin client."""
+    """Provide an idle or new admin client for the block, connected with the query's options."""
     from ...admin import AdminClient
 
     servers, given = bootstrap_servers(options), client_options(options, AdminConfig)

@@ -235,7 +235,10 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
 
 
 def find_ranges(options: Mapping[str, str], parsed: SourceOptions) -> tuple[list[OffsetRange], Mapping[str, str]]:
-    """Return the ranges to read, and the ids of their topics. Raises ValueError or `DataLossError`."""
+    """Plan a batch query: return the ranges to read, and the ids of their topics by name.
+
+    Raises ValueError for an invalid bound, or `DataLossError`.
+    """
     loop = client_loop()
     with admin_client(loop, options) as admin:
         view = ClusterView(admin, parsed, read_committed=read_committed(options))

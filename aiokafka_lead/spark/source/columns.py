@@ -36,7 +36,7 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 class ArrowColumns:
-    """Converter from record batches to Arrow batches with the columns of a schema.
+    """Converts record batches to Arrow batches with the columns of a schema.
 
     The code avoids `pyarrow.array` and `pyarrow.scalar` for ordinary records. The first call of either imports pandas,
     which takes longer than reading a hundred thousand records.
@@ -123,7 +123,10 @@ def _number(number: int) -> pa.Scalar:
 
 
 def _microseconds(arrow: pa.RecordBatch, kind: pa.DataType, runs: list[Run]) -> pa.Array:
-    """Return timestamps in microseconds. A record without a timestamp gets -1 ms, as stored by Kafka."""
+    """Return the timestamps as the type ``kind``, in microseconds. Records without one get -1 ms, as in Kafka.
+
+    Raises OverflowError, which names the record, for a time that Spark cannot represent.
+    """
     timestamps = arrow.column("timestamp")
     if timestamps.null_count:
         timestamps = timestamps.fill_null(pa.scalar(-1, timestamps.type))

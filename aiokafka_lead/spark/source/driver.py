@@ -25,7 +25,7 @@ from .progress import CheckpointError, Progress, recreation, report
 
 _log = logging.getLogger("aiokafka_lead.spark")
 
-# --- doubts -----------------------------------------------------------------------------------------------------------
+# --- deciding when a partition is lost --------------------------------------------------------------------------------
 #
 # A broker with old metadata, a temporarily withdrawn ACL, or a newly elected leader may wrongly report that a partition
 # does not exist or is shorter than before. A partition in doubt therefore keeps its offset until all answers have
@@ -40,7 +40,7 @@ ANSWERS = 3
 
 
 class Settled:
-    """Result of `Doubts.settle`: end offsets, confirmed losses, and partitions in doubt."""
+    """The result of `Doubts.settle`: the end offsets to use, confirmed losses, and partitions still in doubt."""
 
     def __init__(self, ends: Progress, losses: list[str], in_doubt: Collection[TopicPartition]) -> None:
         self.ends = ends
@@ -52,7 +52,10 @@ class Settled:
 
 
 class Doubts:
-    """Partitions in doubt: since when, and how often, brokers have reported each as missing or shorter than before."""
+    """Decides whether partitions are really lost that brokers report as missing or shorter than before.
+
+    For each such partition, it stores since when and how often brokers have done so.
+    """
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
@@ -121,7 +124,7 @@ ASK_AGAIN_S = 0.5
 
 
 class StreamDriver:
-    """Client side of a streaming query: requests on the client loop, and commits of offsets in the background."""
+    """The client side of a streaming query: looks up offsets on the client loop, and commits in the background."""
 
     def __init__(self, options: Mapping[str, str], parsed: SourceOptions) -> None:
         self._options = options

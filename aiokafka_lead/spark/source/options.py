@@ -29,7 +29,7 @@ class End(Enum):
 
 
 class NoMatch(Enum):
-    """Action if a partition has no record at or after the starting time."""
+    """The action if a partition has no record at or after the starting time."""
 
     ERROR = "error"
     LATEST = "latest"
@@ -135,7 +135,10 @@ def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
 
 
 def parse_times(name: str, text: str) -> dict[TopicPartition, int]:
-    """Parse times in ms since 1970 by partition. Raises ValueError for invalid text."""
+    """Parse times by partition, in ms since 1970, from JSON in the form of `parse_offsets`.
+
+    Raises ValueError for invalid text.
+    """
     found = _from_json(name, text, '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}', _numbers)
     return _in_range(name, found, "time", 0)
 
@@ -164,7 +167,10 @@ def parse_numbers(name: str, text: str) -> tuple[range, ...]:
 
 
 def _from_json(name: str, text: str, example: str, convert: Callable[[Any], T]) -> T:
-    """Parse and convert JSON. Raises ValueError with an example if either fails."""
+    """Parse the JSON of the option ``name``, and return the result of ``convert``.
+
+    Raises ValueError, which contains ``example``, if either fails.
+    """
     try:
         return convert(json.loads(text))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):

@@ -40,7 +40,7 @@ ANSWERS, ASK_AGAIN_S = 3, 0.5
 
 
 class RangeReader:
-    """Reader of ranges, with its own consumer. Must be used on the client loop.
+    """Reads ranges of offsets with its own consumer. Must be used on the client loop.
 
     ``_current`` maps the partitions that the consumer reads to their current ranges; all other assigned partitions are
     paused. ``_later`` contains further ranges of the same partitions.
@@ -200,7 +200,7 @@ class RangeReader:
             self._consumer.pause(tp)
 
     def _assign(self) -> None:
-        """Assign only the partitions with incomplete ranges."""
+        """Assign to the consumer only the partitions whose ranges are incomplete."""
         self._paused = 0
         self._consumer.assign(list(self._current))
 
@@ -288,7 +288,7 @@ class RangeReader:
         return found.int != 0 and found != planned  # 0 if the consumer has no metadata of the topic yet
 
     async def _doubt(self, topic: str) -> None:
-        """Request metadata until it is clear whether the topic was recreated. If it was, give up its ranges."""
+        """Request metadata until it is clear whether the topic was recreated. If so, give up its ranges."""
         metadata = self._consumer._client.metadata
         enough = metadata.full_answers + ANSWERS - 1
         while (another := self._is_another(topic)) and metadata.full_answers < enough:
@@ -332,7 +332,7 @@ class RangeReader:
         return first[tp], (await self._consumer.end_offsets([tp]))[tp]
 
     async def _ask(self, question: Awaitable[T]) -> T | None:
-        """Return the answer to a request, or None after a retriable error.
+        """Await a request and return its result, or None after a retriable error.
 
         Raises TimeoutError after ``timeout_ms`` without progress.
         """

@@ -116,7 +116,7 @@ TRY_AGAIN_S = 60.0
 
 
 class _Timed(NamedTuple):
-    """The size and duration of a finished micro-batch."""
+    """The number of offsets and the duration of a finished micro-batch."""
 
     tasks: int
     offsets: int
@@ -128,7 +128,7 @@ class _Timed(NamedTuple):
 
 
 class Pace:
-    """Number of tasks, derived from the durations of the last micro-batches.
+    """Chooses the number of tasks from the durations of the last micro-batches.
 
     A duration includes the pause until the next trigger. A long trigger interval therefore results in many tasks, but
     then the time for starting tasks does not matter.
@@ -155,7 +155,7 @@ class Pace:
         return enough
 
     def began(self, tasks: int, offsets: int, now: float) -> None:
-        """Record that a micro-batch was planned. Spark may request the same plan several times."""
+        """Note that a micro-batch was planned with this many tasks. Spark may request the plan several times."""
         if tasks and self._running is None:
             self._running = tasks, offsets, now
 
@@ -192,7 +192,7 @@ TRY_AGAIN_AFTER_S = 60.0
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reader that plans micro-batches on the driver. Spark sends copies to the tasks, which read the records."""
+    """Plans micro-batches on the driver, and reads records in the tasks, to which Spark sends copies."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema, options)
@@ -303,11 +303,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit the end of a finished micro-batch for the group ``commitGroupId``."""
+        """Commit the end of a finished micro-batch for the group ``commitGroupId``, so that tools can show the lag."""
         self._ask().commit(Progress.from_json(end))
 
     def stop(self) -> None:
-        """Stop the clients on the driver."""
+        """Stop the query's clients on the driver. Spark calls this when the query ends."""
         if self._driver is not None:
             self._driver.close()
             self._driver = None
@@ -383,7 +383,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._record_bytes, self._sampled_at = found, now
         return max(1, int(size / self._record_bytes))
 
-    # --- in tasks ----------------------------------------------------------------------------------------------------
+    # --- called in tasks ---------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a Spark partition. Spark calls this in a task."""

@@ -71,7 +71,10 @@ def _first_records(
     ranges: tuple[OffsetRange, ...],
     topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[pa.RecordBatch], bool]:
-    """Return the first records of the ranges, and True unless an error or a limit ended the read early."""
+    """Return the first records of the ranges, and True if these are all.
+
+    The second item is False if an error, the time limit `AT_ONCE_S` or the size limit `AT_ONCE_BYTES` ended the read.
+    """
     quick = replace(parsed, read_timeout_ms=AT_ONCE_S * 1000, data_loss_timeout_ms=0)
     deadline, size = time.monotonic() + AT_ONCE_S, 0
     found: list[pa.RecordBatch] = []

@@ -55,7 +55,7 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 class _Owner(Protocol):
-    """Owner of configs: a topic, a group, or a subscription to clients' metrics."""
+    """An object with configs: a topic, a group, or a subscription to clients' metrics."""
 
     source: int
     """Source, in DescribeConfigs, of options set for this owner."""
@@ -146,6 +146,7 @@ def describe_configs(
 def _describe(
     context: RequestContext, resource: describe.DescribeConfigsResource, *, synonyms: bool
 ) -> describe.DescribeConfigsResult:
+    """Return the configs of one resource, or an error."""
     result = describe.DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     if resource.resource_type == _BROKER:
         own = context.node.node_id

@@ -107,7 +107,7 @@ def _assignment(result: consumer_members.BeatResult) -> heartbeat.Assignment | N
 
 
 def by_topic(slots: Iterable[consumer_members.Slot]) -> list[tuple[UUID, list[int]]]:
-    """Group partitions by topic, in their order."""
+    """Return a pair of topic id and partition numbers for each topic, in ascending order."""
     grouped: dict[UUID, list[int]] = {}
     for topic_id, index in sorted(slots):
         grouped.setdefault(topic_id, []).append(index)

@@ -97,7 +97,9 @@ class _Fetch:
         return self.pending
 
     def _changed(self, appended_bytes: int) -> None:
-        """Handle new records, a change of leader, or the deletion of a partition."""
+        """Check whether the fetch can respond now, after new records, a change of leader, or the deletion of a
+        partition.
+        """
         if appended_bytes >= 0:
             self._missing_bytes -= appended_bytes
             if self._missing_bytes > 0:
@@ -125,7 +127,10 @@ class _Fetch:
         self.pending.complete(self._response(_Read(self)))
 
     def _response(self, read: _Read) -> wire.FetchResponse:
-        """Return the response, without data that the session has already sent, or open a session."""
+        """Return the response, and open a session if the client requests one.
+
+        In a session, data that the client already has is left out.
+        """
         session = self.session
         answers = read.answers
         if session is not None:
@@ -169,7 +174,7 @@ def _by_topic(answers: Iterable[tuple[SessionPartition, wire.PartitionData]]) ->
 
 
 class _Read:
-    """The responses of all partitions of a fetch at one time.
+    """The responses for all partitions of a fetch at one time.
 
     ``answers_now`` is set if the client must get the response immediately, even if it is small (Java:
     ``ReplicaManager.fetchMessages``): after an error, for another replica to read from, or for a diverging epoch.
@@ -193,7 +198,7 @@ class _Read:
             self.answers_now = self.answers_now or not self.partitions
 
     def _read_session(self, fetch: _Fetch, session: FetchSession) -> None:
-        """Read the partitions that may have changed. The nearest replica is determined each time."""
+        """Read those partitions of the session that may have changed. Determine the nearest replica each time."""
         may_be_quiet = fetch.context.is_faultless and not self._rack
         node_id = fetch.context.node.node_id
         if not may_be_quiet:
@@ -244,6 +249,7 @@ class _Read:
         return topic.partitions[part.partition]
 
     def _read(self, part: SessionPartition, partition: Partition) -> wire.PartitionData:
+        """Read one partition, and return its part of the response. Raises the error of the partition."""
         errors.raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
         self._check_replica(part, partition)
         log = partition.log

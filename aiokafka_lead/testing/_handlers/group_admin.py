@@ -205,7 +205,7 @@ def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGrou
 
 
 def _kind_and_state(groups: GroupCoordinator, group_id: str) -> tuple[str, str, str]:
-    """Return the group's type, state and protocol type."""
+    """Return the group's type, its state and its protocol type, as in ListGroups."""
     consumers = groups.consumers.get(group_id)
     if consumers is not None:
         return _CONSUMER, consumers.state_name, PROTOCOL_TYPE

@@ -54,7 +54,7 @@ def _named_leader(context: RequestContext, partition: Partition) -> _Leader:
 
 
 class Endpoints:
-    """The node endpoints of a response. Each leader that the response names appears once."""
+    """Collects the node endpoints for a response. Each leader that the response names appears once."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, _Leader] = {}

@@ -92,7 +92,7 @@ def txn_offset_commit(context: RequestContext, request: txn.TxnOffsetCommitReque
 
 
 def _name(context: RequestContext, name: str, topic_id: UUID, *, by_id: bool) -> tuple[str, int]:
-    """Return the name of the topic, and an error if its id is unknown."""
+    """Return the name of the topic and the error code 0, or an error code if the topic id is unknown."""
     if not by_id:
         return name, 0
     topic = context.engine.state.topics_by_id.get(topic_id)
@@ -106,7 +106,7 @@ def _keep(
     part: commit.OffsetCommitRequestPartition | txn.TxnOffsetCommitRequestPartition,
     check: Callable[[Key], None] | None = None,
 ) -> int:
-    """Store a committed offset. Return an error code, or 0."""
+    """Store a committed offset and return 0, or return the error code of the first check that fails."""
     metadata = part.committed_metadata or ""
     try:
         if check is not None:

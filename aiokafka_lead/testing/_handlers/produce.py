@@ -44,7 +44,7 @@ def _meets_concurrent(refused: Refused) -> bool:
 
 
 def _wait_for_markers(context: RequestContext, request: wire.ProduceRequest) -> Pending:
-    """Retry for some time, because the previous transaction is about to end."""
+    """Return a pending response. Retry the request for some time, because the previous transaction is ending."""
     timers = context.engine.timers
     pending = Pending()
     until = timers.now() + _RETRY_MAX_S
@@ -129,10 +129,10 @@ def _failure(index: int, error: errors.BrokerError, partition: Partition | None)
 def _append(
     context: RequestContext, request: wire.ProduceRequest, partition: Partition, data: wire.PartitionProduceData
 ) -> wire.PartitionProduceResponse:
-    """Append a batch to the log. Return the result, which is the earlier one if the batch is a duplicate.
+    """Append a batch to the log, and return the partition's response.
 
-    Raises `BrokerError` if the batch is refused, in the order in which Kafka checks the request, the topic's settings,
-    the batch and the producer's state.
+    For a duplicate, this is the response to the original batch. Raises `BrokerError` if the batch is refused. The
+    checks have Kafka's order: the request, the topic's settings, the batch and the producer's state.
     """
     engine = context.engine
     topic = partition.topic

@@ -93,7 +93,7 @@ def member_key(context: RequestContext, group_id: str | None, member_id: str | N
 
 
 def find_partition(context: RequestContext, slot: Slot) -> Partition | None:
-    """Return the partition with this topic id and index, or None."""
+    """Return the partition with this topic id and index, or None if it does not exist."""
     topic = context.engine.state.topics_by_id.get(slot[0])
     return topic.partitions[slot[1]] if topic is not None and 0 <= slot[1] < len(topic.partitions) else None
 
@@ -101,7 +101,10 @@ def find_partition(context: RequestContext, slot: Slot) -> Partition | None:
 def acknowledge(
     context: RequestContext, key: tuple[str, str], topics: Iterable[AcknowledgingTopic], *, is_renewal: bool
 ) -> Outcomes:
-    """Process the acknowledgements of a request, independently for each partition."""
+    """Apply the acknowledgements of a request, and return the result for each partition.
+
+    An error in one partition does not affect the others.
+    """
     outcomes: Outcomes = {}
     silent: list[Slot] = []
     for topic in topics:
@@ -197,7 +200,7 @@ def _check_renewal(request: fetch.ShareFetchRequest) -> None:
 def _session(
     context: RequestContext, request: fetch.ShareFetchRequest, key: tuple[str, str], *, acknowledges: bool
 ) -> ShareSession | None:
-    """Return the session of a request, or None if the request ends it."""
+    """Return the session of member ``key`` for this request, or None if the request ends the session."""
     broker = context.engine.share_broker(context.node.node_id)
     wanted = [(topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions]
     if request.share_session_epoch == FINAL_EPOCH:
@@ -273,7 +276,7 @@ class _ShareFetch:
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def _ready(self) -> dict[Slot, SharePartition]:
-        """Return the partitions that have records to acquire and are still led by this broker."""
+        """Return the partitions with records to acquire, if this broker still leads them."""
         broker = self._context.engine.share_broker(self._context.node.node_id)
         return {
             slot: shares
@@ -325,7 +328,7 @@ class _ShareFetch:
     # --- answering ---------------------------------------------------------------------------------------------------
 
     def _read(self) -> dict[Slot, fetch.PartitionData]:
-        """Acquire available records."""
+        """Acquire available records for the member, and return the data for each partition."""
         request = self._request
         ready = self._ready()
         left = request.max_records

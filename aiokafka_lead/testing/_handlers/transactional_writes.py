@@ -29,7 +29,7 @@ Refused = dict[Partition, errors.BrokerError]
 
 
 def written_partition(context: RequestContext, name: str, topic_id: UUID, index: int) -> Partition:
-    """Return the partition in a Produce request, which newer versions name by the topic's id."""
+    """Return the partition that a Produce request names, by the topic's name or (in newer versions) by its id."""
     state = context.engine.state
     topic = state.topic_by_id(topic_id) if context.api_version >= _TOPIC_IDS_FROM else state.topic(name)
     if not 0 <= index < len(topic.partitions):
@@ -107,7 +107,11 @@ def _ask_for_partitions(
 
 
 def ask_for_group(context: RequestContext, transactional_id: str, producer_id: int, epoch: int, group_id: str) -> None:
-    """Raise an error unless the coordinator allows the producer to commit offsets of a group."""
+    """Raise an error unless the producer may commit offsets of this group in its transaction.
+
+    From TxnOffsetCommit 5 on, the coordinator adds the group to the transaction. Before, the group must have been
+    added.
+    """
     if context.engine.groups.offsets.is_open(producer_id, epoch, group_id):
         return
     transactions = context.engine.transactions

@@ -97,7 +97,7 @@ def _add_partitions(
     *,
     verify_only: bool,
 ) -> list[adding.AddPartitionsToTxnTopicResult]:
-    """Add all partitions or none.
+    """Add all partitions to the transaction, or none. With ``verify_only``, check that they have been added.
 
     If a partition is unknown, the error of the other partitions is OPERATION_NOT_ATTEMPTED.
     """
@@ -296,7 +296,7 @@ def write_txn_markers(
 
 
 def _write_marker(context: RequestContext, marker: markers.WritableTxnMarker, topic: str, index: int) -> int:
-    """Append a marker. Return an error code, or 0."""
+    """Append a transaction marker to one partition. Return 0, or the error code."""
     engine = context.engine
     try:
         errors.raise_for_code(context.fault_code(topic, index))

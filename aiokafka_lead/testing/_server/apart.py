@@ -19,7 +19,7 @@ class Apart:
     """
 
     def __init__(self, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Start the function."""
+        """Start ``work`` in a separate task with this name."""
         self.error: BaseException | None = None
         """The error that the function has raised, or None. Cancellation is not stored."""
         self._work = work

@@ -39,7 +39,7 @@ class BrokerServer:
 
     @property
     def connections(self) -> list[ServerConnection]:
-        """The open connections."""
+        """The open connections of clients to this broker."""
         return list(self._connections)
 
     async def start(self, port: int) -> int:

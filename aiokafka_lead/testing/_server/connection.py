@@ -35,7 +35,7 @@ class Transport(Protocol):
 
 
 class ServerConnection:
-    """Receives the requests of a client and sends the responses.
+    """A client's connection: receives requests and sends the responses.
 
     As in Kafka, the connection is muted from the arrival of a request until its response is sent. A fetch that waits
     for records therefore delays all later requests.
@@ -99,7 +99,7 @@ class ServerConnection:
         self._pump()
 
     def connection_lost(self) -> None:
-        """Handle the end of the socket, whether it has happened or is about to."""
+        """End the requests of the connection, because its socket has ended or is about to end."""
         if self._closed:
             return
         self._closed = True
@@ -147,7 +147,7 @@ class ServerConnection:
             self._transport.resume_reading()
 
     def _receive(self, frame: bytes | bytearray) -> None:
-        """Begin the processing of a request."""
+        """Begin to process a request, which is a whole frame without its length."""
         try:
             header = decode_request(frame)
         except UnsupportedRequestError as error:
@@ -193,7 +193,7 @@ class ServerConnection:
             self.refuse(UnsupportedVersionError(f"API {api_key} does not support version {version}"))
 
     def refuse(self, error: Exception) -> None:
-        """Close the connection, like a broker after invalid data."""
+        """Close the connection, as a broker does after invalid data."""
         self.engine.protocol_errors.append((self.node.node_id, self.peer, error))
         self.close()
 
@@ -206,7 +206,7 @@ class ServerConnection:
         self.abort()
 
     def wait_for(self, pending: Pending, on_done: Callable[[Response | None], None]) -> None:
-        """Wait for a later response. Until then, the connection is muted."""
+        """Mute the connection until ``pending`` has its response, and then call ``on_done`` with it."""
         self._pending = pending
 
         def done(response: Response | None) -> None:
@@ -243,7 +243,7 @@ class ServerConnection:
 
 
 class _Job:
-    """A request that a broker processes, with the faults that affect it."""
+    """One request that a broker processes, and the faults that affect it."""
 
     __slots__ = ("connection", "error_code", "frame", "garbage", "record", "rules", "throttle_ms")
 
@@ -299,7 +299,7 @@ class _Job:
         self.connection.resume()
 
     def _run(self) -> None:
-        """Call the handler, or use the response that a fault requires, and then finish."""
+        """Call the handler, or take the response that a fault requires. Then finish the request."""
         connection, frame = self.connection, self.frame
         engine = connection.engine
         try:

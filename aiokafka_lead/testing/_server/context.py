@@ -19,7 +19,7 @@ class CloseConnection(Exception):
 
 
 class Pending:
-    """A response that a handler provides later."""
+    """A response that the handler provides later by `complete`. Until then, the connection is muted."""
 
     __slots__ = ("done", "on_done", "on_give_up", "response")
 
@@ -52,7 +52,7 @@ class Pending:
 
 
 class Connection(Protocol):
-    """The connection of a request, as seen by a handler."""
+    """The connection from which a request came, in the form that handlers see."""
 
     @property
     def node(self) -> BrokerNode: ...
@@ -78,7 +78,7 @@ class Connection(Protocol):
 
 
 class RequestContext:
-    """A request and the broker that received it."""
+    """A request, and the broker that has received it: the argument of every handler."""
 
     __slots__ = ("_rules", "_struck", "api_version", "client_id", "connection", "engine", "node")
 
@@ -95,11 +95,11 @@ class RequestContext:
 
     @property
     def is_faultless(self) -> bool:
-        """True if no rule applies to this request's topics and partitions."""
+        """True if no fault rule applies to the topics and partitions of this request."""
         return not self._rules
 
     def fault_code(self, topic: str, partition: int | None = None) -> int:
-        """Return the error code that a rule sets for a topic or a partition, or 0."""
+        """Return the error code that a fault rule sets for this topic or partition, or 0 if there is none."""
         for rule in self._rules:
             if rule.error_code is not None and self._strikes(rule, topic, partition):
                 return rule.error_code

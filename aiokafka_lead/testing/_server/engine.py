@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class BrokerOptions:
-    """Options shared by all brokers of the cluster."""
+    """The options that all brokers of the cluster share."""
 
     auto_create_topics: bool = True
     num_partitions: int = 1
@@ -46,7 +46,7 @@ class BrokerOptions:
 
 @dataclass
 class StaleMetadata:
-    """Outdated metadata, and the number of further responses that contain it."""
+    """Outdated metadata that brokers still send, and the number of further responses that contain it."""
 
     view: MetadataView
     broker: int | None
@@ -54,7 +54,7 @@ class StaleMetadata:
 
 
 class Engine:
-    """State of all embedded brokers. Passes requests to their handlers."""
+    """Holds the state of all embedded brokers, and passes requests to their handlers."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Engine:
         return time.time_ns() // 1_000_000
 
     def failed(self, error: Exception) -> None:
-        """Report an error of the embedded cluster."""
+        """Log and store an error of the embedded cluster itself. It is raised at the end of the cluster's block."""
         _log.error("an embedded broker has failed", exc_info=error)
         self.failures.append(error)
 

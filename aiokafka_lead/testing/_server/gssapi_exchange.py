@@ -18,7 +18,7 @@ _OFFER = b"\x01\0\0\0"
 
 
 class GssapiExchange:
-    """Server's side of one authentication."""
+    """The server's side of one authentication by GSSAPI."""
 
     ends_at = math.inf
 

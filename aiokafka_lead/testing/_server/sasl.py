@@ -71,7 +71,7 @@ class ScramExchange:
         return self._server_first, None
 
     def _known(self, bare: bytes, encoded: bytes) -> tuple[str, str | None]:
-        """Return the user and password or, for a delegation token, the owner and HMAC."""
+        """Return the user and the password or, for a delegation token, its owner and its HMAC."""
         name = encoded.decode(errors="replace").replace("=2C", ",").replace("=3D", "=")
         if b"tokenauth=true" not in bare.split(b","):
             return name, self._users.get(name)
@@ -115,7 +115,7 @@ or None to refuse the token."""
 
 @dataclass(frozen=True)
 class SaslOptions:
-    """Settings of the brokers' authentication."""
+    """The settings with which all brokers authenticate clients."""
 
     # Password of each user, for PLAIN and SCRAM.
     users: Mapping[str, str] | None = None
@@ -150,12 +150,12 @@ class _Exchange(Protocol):
         ...
 
     def step(self, message: bytes) -> tuple[bytes, str | None]:
-        """Return the response to a client's message, and the user once known."""
+        """Respond to a client's message. Return the response, and the user once the exchange has identified it."""
         ...
 
 
 class Authentication:
-    """The authentication of a connection, and the session that results from it."""
+    """The SASL state of one connection: the exchange in progress, and then the session that results from it."""
 
     def __init__(self, options: SaslOptions) -> None:
         self._options = options
@@ -166,7 +166,7 @@ class Authentication:
         self._exchange: _Exchange | None = None
 
     def permits(self, api_key: int) -> bool:
-        """Return True if the connection may use an API now."""
+        """Return True if the connection may use this API in its present state."""
         if not self._options.exchanges or api_key in _BEFORE_AUTHENTICATION:
             return True
         return self.user is not None and time.time() < self._ends_at

@@ -55,7 +55,7 @@ class Timers:
         return self.call_at(self.now() + delay_s, call)
 
     async def run(self) -> None:
-        """Serve the timers until cancelled."""
+        """Call functions when their times come, until cancelled."""
         while True:
             earlier = self._earlier = anyio.Event()
             self._sleeps_until = self._fire_due()

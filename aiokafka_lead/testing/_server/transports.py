@@ -130,7 +130,7 @@ async def listen(
     connect: Connect,
     task_group: anyio.abc.TaskGroup,
 ) -> Listener:
-    """Listen on an address. Port 0 means any free port."""
+    """Listen on an address and pass each connection to ``connect``. Port 0 means any free port."""
     sockets = await anyio.create_tcp_listener(local_host=host, local_port=port, backlog=1024)
     for each in sockets.listeners:
         detach_in_children(each.extra(anyio.abc.SocketAttribute.raw_socket))
@@ -186,7 +186,7 @@ class _Admission:
         self._task_group = task_group
 
     async def accept(self, sockets: _Sockets, arrivals: anyio.abc.TaskGroup) -> None:
-        """Accept connections in these tasks until they are cancelled."""
+        """Accept connections in tasks of ``arrivals``, until these are cancelled."""
         raise NotImplementedError
 
 

@@ -70,7 +70,7 @@ class RuleFilter(NamedTuple):
 
 
 class Acls:
-    """All access control rules of the cluster, without duplicates."""
+    """Holds all access control rules of the cluster, without duplicates."""
 
     def __init__(self) -> None:
         self._rules: dict[Rule, None] = {}

@@ -18,7 +18,7 @@ _MAGIC = 2
 
 
 class NotOneBatchError(errors.InvalidRecordError):
-    """An error that a broker returns before it looks up the log."""
+    """The records of a Produce request are not one valid batch. A broker notices this before it looks up the log."""
 
 
 class BatchHeader(NamedTuple):
@@ -137,7 +137,9 @@ def marker(
     committed: bool,
     coordinator_epoch: int,
 ) -> StoredBatch:
-    """Return the control batch that ends a transaction."""
+    """Return the control batch that ends a producer's transaction: a commit marker if ``committed``, else an abort
+    marker.
+    """
     data = control_batch(
         ControlType.COMMIT if committed else ControlType.ABORT,
         base_offset=base_offset,
@@ -153,7 +155,10 @@ def marker(
 
 
 def first_record_at(batch: StoredBatch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
-    """Return the offset and timestamp of the first record at or after a time and an offset, or None."""
+    """Return the first record at or after a time and an offset, as a pair of offset and timestamp.
+
+    Returns None if the batch has no such record.
+    """
     for record in _records(batch.data):
         if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
             return record.offset, record.timestamp_ms
@@ -166,7 +171,10 @@ def without_key(records: memoryview) -> list[int]:
 
 
 def outside(records: memoryview, from_ms: int, to_ms: int) -> list[int]:
-    """Return the indices of the records with a timestamp (other than -1) before or after these times."""
+    """Return the indices of the records with a timestamp before ``from_ms`` or after ``to_ms``.
+
+    Records with the timestamp -1 are ignored.
+    """
     times = (record.timestamp_ms for record in _records(records))
     return [index for index, time_ms in enumerate(times) if time_ms != -1 and not from_ms <= time_ms <= to_ms]
 

@@ -62,14 +62,17 @@ def slots_of(topics: Iterable[tuple[str, Iterable[int]]], cluster: ClusterState)
 
 
 class ClassicMembers:
-    """The operations of a classic group, applied to a consumer group of the new protocol."""
+    """Lets members of the classic protocol use a group of the new protocol, as during a migration (KIP-848)."""
 
     def __init__(self, group: ConsumerGroup, cluster: ClusterState) -> None:
         self._group = group
         self._cluster = cluster
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """Handle a member that joins or rejoins. Raises an error, or calls ``reply`` immediately."""
+        """Handle JoinGroup of a member that joins or rejoins.
+
+        Raises the error of the response, or calls ``reply`` immediately.
+        """
         self._check_protocols(request)
         if not request.member_id and request.instance_id is None and request.known_id_required:
             reply(JoinResult(str(uuid4()), errors.MemberIdRequiredError()))
@@ -133,7 +136,10 @@ class ClassicMembers:
         assignments: dict[str, bytes],
         reply: Callable[[SyncResult], None],
     ) -> None:
-        """Return a member's assignment. Assignments that the member sends for other members are ignored."""
+        """Answer a member's SyncGroup request with its assignment.
+
+        Assignments that the member sends for other members are ignored, because the coordinator computes them.
+        """
         member, joined = self._checked(member_id, instance_id, generation)
         chosen, metadata = joined.protocols[0]
         if protocol_type not in (None, PROTOCOL_TYPE) or protocol not in (None, chosen):

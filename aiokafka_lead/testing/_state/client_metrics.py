@@ -75,7 +75,7 @@ naming.show_in("aiokafka_lead.testing", TelemetryPush)
 
 
 class Wanted(NamedTuple):
-    """The metrics that a client should push."""
+    """The metrics that a client should push, and how often."""
 
     subscription_id: int
     metrics: tuple[str, ...]
@@ -83,7 +83,7 @@ class Wanted(NamedTuple):
 
 
 class _Instance:
-    """A client that pushes metrics to a broker."""
+    """A client instance that pushes metrics to a broker."""
 
     __slots__ = ("got_ms", "pushed_ms", "terminating", "version", "wanted")
 
@@ -97,7 +97,7 @@ class _Instance:
 
 
 class ClientMetrics:
-    """The metric subscriptions of a cluster, the formats that its brokers accept, and the received pushes."""
+    """Holds the metric subscriptions of a cluster, the formats that its brokers accept, and the received pushes."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -124,7 +124,7 @@ class ClientMetrics:
         return DEFINITIONS[option].default if value is None else value
 
     def check(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Raise an error if the configs of a subscription are invalid."""
+        """Raise an error if ``overrides``, the new configs of a subscription, are invalid."""
         if not name:
             raise errors.InvalidRequestError("Subscription name can't be empty")
         for option in overrides:

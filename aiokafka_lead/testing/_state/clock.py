@@ -13,7 +13,7 @@ class TimerHandle(Protocol):
 
 
 class Clock(Protocol):
-    """The time in seconds, from an arbitrary start, and calls at later times."""
+    """The source of time for the state: seconds from an arbitrary start, and calls at later times."""
 
     def now(self) -> float: ...
     def call_at(self, when: float, call: Callable[[], None]) -> TimerHandle: ...

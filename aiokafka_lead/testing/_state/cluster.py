@@ -27,12 +27,12 @@ def check_topic_name(name: str) -> None:
 
 
 def _in_metrics(name: str) -> str:
-    """Return a topic's name in the brokers' metrics, where it must be unique."""
+    """Return the topic's name in the brokers' metrics, which has ``_`` instead of ``.`` and must be unique."""
     return name.replace(".", "_")
 
 
 def _allows_unclean(partition: Partition) -> bool:
-    """Return True if an out-of-sync replica may lead if no in-sync replica can."""
+    """Return True if an out-of-sync replica may become leader when no in-sync replica can."""
     return partition.topic.configs.get("unclean.leader.election.enable").strip().lower() == "true"
 
 
@@ -45,7 +45,7 @@ class MetadataView(NamedTuple):
 
 
 class BrokerNode:
-    """A broker, as seen by the cluster."""
+    """A broker in the controller's view: its address, rack and liveness."""
 
     __slots__ = ("fetch_sessions", "host", "node_id", "port", "rack", "registered", "running")
 
@@ -66,7 +66,7 @@ class BrokerNode:
 
 
 class ClusterState:
-    """The brokers and topics of a cluster. A change wakes the fetches that are waiting for the affected partitions."""
+    """Holds the brokers and topics of a cluster. A change wakes the fetches that wait for its partitions."""
 
     def __init__(self, nodes: Sequence[BrokerNode], cluster_id: str | None, topic_configs: Mapping[str, str]) -> None:
         self.cluster_id = cluster_id or base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
@@ -137,7 +137,7 @@ class ClusterState:
         return tuple(node.view() for node in self.registered())
 
     def freeze(self) -> MetadataView:
-        """Return the current metadata, for later responses."""
+        """Return a copy of the current metadata, with which later requests are answered."""
         topics = {topic.name: self.topic_view(topic) for topic in self.topics.values()}
         return MetadataView(self.broker_views(), self.controller_id, topics)
 

@@ -297,7 +297,7 @@ class GroupConfigs:
         return found
 
     def check(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Raise an error if configs of a group are invalid."""
+        """Raise an error if ``overrides``, the new configs of a group, are invalid."""
         if not group_id:
             raise InvalidRequestError("Default group resources are not allowed.")
         for name in overrides:
@@ -344,7 +344,7 @@ class GroupConfigs:
                 raise InvalidConfigError(f"{session} must be greater than {heartbeat}")
 
     def replace(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Replace the configs of a group, which must have been checked."""
+        """Replace the configs of a group by ``overrides``, which `check` must have accepted."""
         self._share.pop(group_id, None)
         if overrides:
             self._overrides[group_id] = dict(overrides)
@@ -353,7 +353,10 @@ class GroupConfigs:
 
 
 def reset_time_ms(reset: str, now_ms: int) -> int | None:
-    """Return the time at which the records of a share group start, or None if the policy is not a duration."""
+    """Return the time at which a share group begins, for a reset policy with a duration such as ``by_duration:PT1H``.
+
+    Returns None for any other policy.
+    """
     found = _DURATION.fullmatch(reset)
     if found is None:
         return None

@@ -28,7 +28,7 @@ _FIRST_COMMIT_VERSION = 9
 
 
 class ConsumerGroup:
-    """A group's members and its target assignment."""
+    """A group of the new protocol (KIP-848): its members, and the assignment that they move to."""
 
     def __init__(
         self,
@@ -117,7 +117,10 @@ class ConsumerGroup:
         return self.members.get(self.static.get(instance_id, ""))
 
     def known_member(self, member_id: str, instance_id: str | None) -> consumer_members.ConsumerMember:
-        """Return a member. Raises UnknownMemberIdError and FencedInstanceIdError."""
+        """Return the member with these ids.
+
+        Raises UnknownMemberIdError, or FencedInstanceIdError if another member has the instance id.
+        """
         if instance_id is not None:
             static = self.static_member(instance_id)
             if static is None:
@@ -160,7 +163,11 @@ class ConsumerGroup:
     def advance(
         self, member: consumer_members.ConsumerMember, *, changed: bool, owned: frozenset[consumer_members.Slot] | None
     ) -> None:
-        """Advance the epoch after a change, compute its target, and move the member one step towards it."""
+        """Advance the group's epoch and target if something has changed, and move ``member`` one step.
+
+        ``changed`` is True if the member has joined or changed its subscription. ``owned`` contains the partitions that
+        it has reported, or is None.
+        """
         subscribed, assignor = self._topics_wanted(), self.assignor
         if changed or subscribed != self._subscribed or assignor != self._preferred:
             self.epoch += 1
@@ -216,7 +223,9 @@ class ConsumerGroup:
         return "Stable" if settled else "Reconciling"
 
     def is_waiting(self, member: consumer_members.ConsumerMember) -> bool:
-        """Return True if other members still own partitions of this member's target."""
+        """Return True if the member cannot reach its target yet, because other members still own some of the
+        partitions.
+        """
         missing = self.target.get(member.member_id, frozenset()) - member.assigned.keys()
         return any(map(self._is_held, missing))
 
@@ -259,17 +268,20 @@ class ConsumerGroup:
         return check
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raise an error if a member may not fetch its positions."""
+        """Raise an error if a member with this epoch may not fetch the group's committed offsets."""
         if member_id is None and epoch < 0:
             return
         member = self.known_member(member_id or "", None)
         if epoch != member.epoch:
             raise errors.StaleMemberEpochError(f"member {member_id} is at epoch {member.epoch}, not {epoch}")
 
-    # --- ends --------------------------------------------------------------------------------------------------------
+    # --- sessions and the end of membership --------------------------------------------------------------------------
 
     def heard_of(self, member: consumer_members.ConsumerMember, session_timeout_ms: int) -> None:
-        """Restart the session of a member. The timer is not moved, because it checks the deadline when it fires."""
+        """Restart the session timeout of a member that has sent a request.
+
+        The timer is not moved, because it checks the deadline when it fires.
+        """
         member.deadline = self.clock.now() + session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self.clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -311,7 +323,7 @@ class ConsumerGroup:
             self.target_epoch = self.epoch
 
     def coordinator_moved(self) -> None:
-        """Restart sessions at another coordinator."""
+        """Restart all sessions, because another coordinator has taken over."""
         for member in self.members.values():
             timeout_ms = self._session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
             self.heard_of(member, timeout_ms)

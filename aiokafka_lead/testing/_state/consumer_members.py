@@ -58,7 +58,7 @@ class MemberState(Enum):
 
 
 class ConsumerMember:
-    """One member, of either protocol.
+    """A member of a consumer group, using either protocol.
 
     Invariant: no partition is in ``assigned`` or ``revoking`` of two members of a group.
     """
@@ -242,7 +242,7 @@ def uniform(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Ta
 
 
 def ranges(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
-    """Assign consecutive partitions of each topic. The first members get one more if necessary."""
+    """Assign consecutive partitions of each topic to members in order. If uneven, the first ones get one more."""
     given: dict[str, set[Slot]] = {member.member_id: set() for member in members}
     topics = {topic: count for member in members for topic, count in member.wanted.items()}
     for topic, count in topics.items():

@@ -68,7 +68,7 @@ class SessionPartition:
         return self.topic, self.partition
 
     def watch(self) -> None:
-        """Notify the session of this partition's changes."""
+        """Let the partition's changes notify the session from now on."""
         if self.watched is not self.target and self.session is not None:
             self.unwatch()
             self.watched = self.target
@@ -141,14 +141,14 @@ class FetchSession:
         self.waiting: Callable[[int], None] | None = None
 
     def to_look_at(self, now: float) -> list[SessionPartition]:
-        """Return the partitions that a fetch has to examine now."""
+        """Return the partitions that a fetch has to examine now: the changed ones, or sometimes all."""
         if now < self.whole_look_at:
             return list(self.loud.values())
         self.whole_look_at = now + WHOLE_LOOK_EVERY_S
         return list(self.partitions.values())
 
     def stir(self, partition: SessionPartition, appended_bytes: int) -> None:
-        """Record a change of this partition."""
+        """Note that the partition has changed, so that the next fetch examines it."""
         self.loud[partition.key] = partition
         if self.waiting is not None:
             self.waiting(appended_bytes)
@@ -160,6 +160,7 @@ class FetchSession:
             partition.session = None
 
     def update(self, wanted: Iterable[SessionPartition], forgotten: Iterable[PartitionKey]) -> None:
+        """Apply the added, changed and removed partitions of an incremental request to the session."""
         for partition in wanted:
             known = self.partitions.get(partition.key)
             if known is None:
@@ -186,7 +187,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The fetch sessions of a broker.
+    """Holds the fetch sessions of a broker.
 
     If there are more than ``slots`` sessions, the longest-idle session is evicted.
     """
@@ -200,7 +201,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def clear(self) -> None:
-        """Forget all sessions, like a restarting broker."""
+        """Forget all sessions, as a broker does when it restarts."""
         for session_id in list(self._sessions):
             self.close(session_id)
 
@@ -218,7 +219,10 @@ class FetchSessions:
         return session
 
     def continued(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now: float) -> FetchSession:
-        """Return the session of an incremental request, and advance its epoch."""
+        """Return the session of an incremental request, and advance its epoch.
+
+        Raises the error of the response if the session or the epoch is unknown.
+        """
         session = self._sessions.get(session_id)
         if session is None:
             raise FetchSessionIdNotFoundError(f"there is no fetch session {session_id}")

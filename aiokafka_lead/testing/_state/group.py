@@ -16,7 +16,7 @@ from .members import GroupOptions, GroupState, JoinRequest, JoinResult, Member, 
 
 
 class Group:
-    """A group's members and its state.
+    """A group of the classic protocol: its members and its state.
 
     Invariant: In state EMPTY, there are no members. In every other state, ``leader`` is a member once a generation has
     begun.
@@ -198,6 +198,7 @@ class Group:
         self._begin_generation()
 
     def _begin_generation(self) -> None:
+        """Begin the next generation with the members that have joined, and answer their requests."""
         self.generation += 1
         if self._phase_timer is not None:
             self._phase_timer.cancel()
@@ -341,7 +342,10 @@ class Group:
         return member
 
     def _heard_of(self, member: Member) -> None:
-        """Restart the session of a member. The timer is not moved, because it checks the deadline when it fires."""
+        """Restart the session timeout of a member that has sent a request.
+
+        The timer is not moved, because it checks the deadline when it fires.
+        """
         member.deadline = self._clock.now() + member.request.session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -382,13 +386,13 @@ class Group:
             self._prepare_rebalance()
 
     def coordinator_moved(self, error: errors.BrokerError) -> None:
-        """Answer waiting members with an error that sends them to the new coordinator, where sessions restart."""
+        """Answer waiting members with an error that sends them to the new coordinator. Sessions restart there."""
         self.answer_all(error)
         for member in self.members.values():
             self._heard_of(member)
 
     def answer_all(self, error: errors.BrokerError) -> None:
-        """Answer all waiting members with this error."""
+        """Answer all members that wait for JoinGroup or SyncGroup with this error."""
         for member in list(self.members.values()):
             member.answer_join(JoinResult(member.member_id, error))
             member.answer_sync(SyncResult(error))

@@ -110,7 +110,7 @@ class GroupCoordinator:
         self.offsets = Offsets()
 
     def to_join(self, group_id: str, request: JoinRequest) -> ClassicApi:
-        """Return the group to join, created for a new member if necessary."""
+        """Return the group to join. If a new member names a group that does not exist, create it."""
         limits = self.options
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             raise errors.InvalidSessionTimeoutError(
@@ -132,7 +132,7 @@ class GroupCoordinator:
         return group
 
     def of_member(self, group_id: str) -> ClassicApi:
-        """Return the group of a member of the classic protocol."""
+        """Return the group of a member of the classic protocol. Raises UnknownMemberIdError if it does not exist."""
         consumers = self.consumers.get(group_id)
         if consumers is not None:
             return ClassicMembers(consumers, self._cluster)
@@ -256,7 +256,7 @@ class GroupCoordinator:
         self.share_states.delete_topic(topic.topic_id)
 
     def slot_moved(self, slot: int) -> None:
-        """Move the groups of a slot to another coordinator. Waiting requests get an error."""
+        """Move the groups of this slot to another coordinator. Their waiting requests get an error."""
         for group in self.groups.values():
             if slot_of(group.group_id) == slot:
                 group.coordinator_moved(errors.NotCoordinatorError())

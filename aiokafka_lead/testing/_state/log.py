@@ -16,7 +16,7 @@ from .producers import ProducerStates
 
 
 class AbortedTxn(NamedTuple):
-    """The offsets of an aborted transaction, for read_committed consumers."""
+    """The first and last offset of an aborted transaction, which read_committed consumers need."""
 
     producer_id: int
     first_offset: int
@@ -35,9 +35,10 @@ NOWHERE = OffsetAt(-1, -1, -1)
 
 
 class PartitionLog:
-    """Appends and reads batches, and answers queries. Offsets outside the log raise OffsetOutOfRangeError.
+    """The log of a partition: appends batches, reads them, and looks up offsets.
 
-    Invariants: ``_last_offsets[i] == batches[i].last_offset``, and they increase. ``start_offset <= end_offset``.
+    Offsets outside the log raise OffsetOutOfRangeError. Invariants: ``_last_offsets[i] == batches[i].last_offset``, and
+    they increase. ``start_offset <= end_offset``.
     """
 
     def __init__(self) -> None:
@@ -234,7 +235,7 @@ class PartitionLog:
         self.epochs = [(epoch, offset), *(entry for entry in self.epochs if entry[1] > offset)]
 
     def retain_bytes(self, max_bytes: int, segment_bytes: int) -> None:
-        """Delete the oldest batches if the log exceeds its retention (retention.bytes) by the size of a segment."""
+        """Delete the oldest batches if the log is larger than ``max_bytes`` by the size of a segment or more."""
         excess = self.size_bytes - max_bytes
         if excess < segment_bytes:
             return

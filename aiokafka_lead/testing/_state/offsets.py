@@ -23,7 +23,7 @@ NOT_COMMITTED = Committed(-1, -1, "")
 
 
 class _OpenOffsets:
-    """The offsets that a producer has added to its open transaction."""
+    """The offsets that a producer has added to its open transaction, not committed yet."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -32,7 +32,7 @@ class _OpenOffsets:
 
 
 class Offsets:
-    """Committed offsets by group, topic and partition."""
+    """Holds the committed offsets of all groups, by group, topic and partition."""
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[Key, Committed]] = {}
@@ -123,7 +123,10 @@ TRANSACTION = 1
 
 
 class Coordinators:
-    """The broker of each slot. ``registered`` returns the live brokers in order."""
+    """Assigns groups and transactional ids to brokers, in slots as in Kafka's internal topics.
+
+    ``registered`` returns the live brokers in order.
+    """
 
     def __init__(self, registered: Callable[[], list[int]]) -> None:
         self._registered = registered
@@ -132,7 +135,7 @@ class Coordinators:
         self._epochs: dict[tuple[int, int], int] = {}
 
     def of(self, kind: int, key: str) -> int:
-        """Return the broker for a key, or NO_LEADER if none is alive."""
+        """Return the coordinator of a group or a transactional id, or NO_LEADER if no broker is alive."""
         slot = kind, slot_of(key)
         alive = self._registered()
         broker = self._brokers.get(slot, NO_LEADER)
@@ -141,7 +144,7 @@ class Coordinators:
         return broker
 
     def epoch(self, kind: int, key: str) -> int:
-        """Return the number of changes of a key's coordinator."""
+        """Return how many times the key's coordinator has changed."""
         self.of(kind, key)
         return self._epochs[kind, slot_of(key)]
 

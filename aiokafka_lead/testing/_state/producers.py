@@ -68,7 +68,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else -1
 
     def set_epoch(self, epoch: int) -> None:
-        """Start another epoch without batches, at sequence 0."""
+        """Begin another epoch, in which sequence numbers start at 0. Batches of the old epoch are forgotten."""
         if epoch != self.epoch:
             self.batches.clear()
             self.epoch = epoch
@@ -82,7 +82,11 @@ class ProducerStates:
         self._verifications: dict[int, Verification] = {}
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, from_zero: bool) -> bool:
-        """Return True if the coordinator must verify a write because the transaction is not open here yet."""
+        """Return True if the coordinator must verify a write before the append.
+
+        That is the case unless the producer's transaction is already open in this partition. ``sequence`` is the
+        write's first sequence number.
+        """
         entry = self.entries.get(producer_id)
         if entry is not None and entry.txn_first_offset is not None and entry.epoch == epoch:
             return False
@@ -132,7 +136,7 @@ class ProducerStates:
 
     @staticmethod
     def _check_verified(producer_id: int, sequence: int, verification: Verification, *, is_new: bool) -> None:
-        """Check the rules of a transaction's first write to a partition."""
+        """Check a transaction's first write to a partition, which the coordinator must have verified."""
         if is_new and verification.from_zero and sequence != 0:
             raise errors.OutOfOrderSequenceNumberError(
                 f"producer {producer_id} starts at sequence {sequence}, not at 0"
@@ -153,7 +157,7 @@ class ProducerStates:
         *,
         transactional: bool,
     ) -> None:
-        """Record the append of a batch that `check` permitted."""
+        """Advance the producer's state after the append of a batch that `check` has permitted."""
         if transactional:
             self._verifications.pop(producer_id, None)
         entry = self.entries.get(producer_id)

@@ -54,7 +54,10 @@ class ShareSession:
             self.nameless.discard(slot)
 
     def must_tell(self, slot: Slot, *, has_records: bool, has_error: bool) -> bool:
-        """Return True if the response must include a partition, and remember that it does."""
+        """Return True if the response must include this partition, and note that it does.
+
+        It must if there are records or an error, and once after it was added to the session or had an error.
+        """
         told = self.partitions.get(slot)
         if told is None:
             return has_records or has_error
@@ -66,7 +69,7 @@ class ShareSession:
 
 
 class ShareWorld(NamedTuple):
-    """State shared by the share groups of all brokers. ``now_ms`` is wall-clock time."""
+    """The state that the share groups of all brokers have in common. ``now_ms`` is wall-clock time."""
 
     clock: Clock
     now_ms: Callable[[], int]
@@ -76,7 +79,7 @@ class ShareWorld(NamedTuple):
 
 
 class ShareBroker:
-    """Share sessions of a broker, and the partitions that it leads."""
+    """Holds the share sessions of one broker, and the delivery state of the partitions that it leads."""
 
     def __init__(self, node_id: int, world: ShareWorld) -> None:
         self.node_id = node_id
@@ -105,7 +108,7 @@ class ShareBroker:
         return session
 
     def continued(self, key: MemberKey, epoch: int) -> ShareSession:
-        """Return the session that a request continues, and advance its epoch."""
+        """Return the session that a request continues, and advance its epoch. Raises an error for a wrong epoch."""
         session = self.session(key)
         if session.epoch != epoch:
             raise errors.InvalidShareSessionEpochError(f"The share session is at epoch {session.epoch}, not {epoch}.")
@@ -165,7 +168,11 @@ class ShareBroker:
         )
 
     def load(self, group_id: str, partition: Partition) -> SharePartition:
-        """Return the state of a partition, after loading it if necessary. Raises an error if this is impossible."""
+        """Return the delivery state of a partition, and load it if this broker does not have it.
+
+        Raises NotLeaderOrFollowerError, or UnknownServerError if the partition was never assigned to a member of the
+        group.
+        """
         shares = self.loaded(group_id, partition)
         if shares is not None:
             return shares

@@ -63,7 +63,7 @@ class Acquired(NamedTuple):
 
 
 class Delivery:
-    """State of a record, or of all records of a batch."""
+    """The delivery state of one record, or of all records of a batch."""
 
     __slots__ = ("count", "expires_at", "lock", "member_id", "state")
 
@@ -81,7 +81,7 @@ class Delivery:
         self.count += 1
 
     def settle(self, state: RecordState, limit: int) -> None:
-        """End the acquisition. A record that has been delivered ``limit`` times is not delivered again."""
+        """Set the state after an acquisition. After ``limit`` deliveries, the record is not delivered again."""
         used_up = state is RecordState.AVAILABLE and self.count >= limit
         self.state = RecordState.ARCHIVED if used_up else state
         self.member_id = NOBODY
@@ -92,7 +92,7 @@ class Delivery:
             self.lock = None
 
     def copy(self) -> Delivery:
-        """Return a copy without a lock."""
+        """Return a copy without the timer of a lock."""
         return Delivery(self.state, self.count, self.member_id)
 
 
@@ -127,7 +127,7 @@ class InFlightBatch:
         return self.each
 
     def records(self, first: int, last: int) -> Iterator[tuple[int, Delivery]]:
-        """Yield each offset within bounds, with its record's state."""
+        """Yield each offset from ``first`` to ``last`` within the batch, with its record's state."""
         for offset in range(max(first, self.first), min(last, self.last) + 1):
             yield offset, self.each[offset - self.first] if self.whole is None else self.whole
 
@@ -152,7 +152,7 @@ def joined(runs: list[Acquired]) -> list[Acquired]:
 
 
 def without(runs: list[Acquired], first: int, last: int) -> list[Acquired]:
-    """Return the runs without the offsets within bounds."""
+    """Return the runs without the offsets from ``first`` to ``last``, splitting runs if necessary."""
     left: list[Acquired] = []
     for run in runs:
         if run.last < first or run.first > last:
@@ -170,7 +170,7 @@ NO_OFFSET = -1
 
 
 class SavedDelivery(NamedTuple):
-    """State of records that are not acquired. Acquisitions are not saved."""
+    """The saved delivery state of consecutive records. Acquisitions are not saved."""
 
     first: int
     last: int
@@ -179,7 +179,7 @@ class SavedDelivery(NamedTuple):
 
 
 class ShareState:
-    """The saved state of a share partition."""
+    """The state of a share partition that outlives its leader: the start offset and the deliveries."""
 
     __slots__ = ("completed", "deliveries", "leader_epoch", "start_offset")
 
@@ -216,7 +216,7 @@ class ShareState:
 
 
 class ShareStates:
-    """The states of share partitions by group and partition.
+    """Holds the saved states of all share partitions, by group and partition.
 
     A partition is added on its first assignment to a member of the group.
     """
@@ -231,7 +231,7 @@ class ShareStates:
         return self._groups.get(group_id, {}).get(slot)
 
     def add(self, group_id: str, slots: Iterable[Slot]) -> None:
-        """Add partitions without a state."""
+        """Add partitions that have no state yet. Known partitions are unchanged."""
         states = self._groups.setdefault(group_id, {})
         for slot in slots:
             states.setdefault(slot, ShareState(NO_OFFSET))

@@ -246,10 +246,13 @@ class ShareGroup:
     def _topics_wanted(self) -> dict[UUID, int]:
         return {topic: count for each in self.members.values() for topic, count in self._wanted(each).items()}
 
-    # --- ends --------------------------------------------------------------------------------------------------------
+    # --- sessions and the end of membership --------------------------------------------------------------------------
 
     def _heard_of(self, member: ShareMember) -> None:
-        """Restart the session of a member. The timer is not moved, because it checks the deadline when it fires."""
+        """Restart the session timeout of a member that has sent a request.
+
+        The timer is not moved, because it checks the deadline when it fires.
+        """
         timeout_ms = self._configs.share(self.group_id).session_timeout_ms
         member.deadline = self._clock.now() + timeout_ms / 1000
         if member.session_timer is None:
@@ -274,7 +277,7 @@ class ShareGroup:
         self._subscribed = self._topics_wanted()
 
     def coordinator_moved(self) -> None:
-        """Restart sessions at another coordinator."""
+        """Restart all sessions, because another coordinator has taken over."""
         for member in self.members.values():
             self._heard_of(member)
 

@@ -29,7 +29,7 @@ _CAREFUL_FROM = 2
 
 
 class Acquisition:
-    """One acquisition by a member, which selects its records among the records read.
+    """Acquires records for one member in one partition, from the records that were read.
 
     With ``exact``, never more records than requested are acquired (KIP-1206).
     """
@@ -66,7 +66,7 @@ class Acquisition:
         if wanted <= 0:
             return []
         if shares.batches and self._offset < first and shares.archive(self._offset, first - 1, RecordState.AVAILABLE):
-            # They are no longer in the log.
+            # Available records before the first one read are no longer in the log.
             shares.may_have_available = True
         base = first
         floor = shares.floor(first)
@@ -96,7 +96,10 @@ class Acquisition:
         return acquired
 
     def _bounds(self, max_records: int) -> tuple[int, int]:
-        """Return the number of records and the last offset. At the limit, released records are still available."""
+        """Return the number of records that may be acquired, and the last offset to consider.
+
+        At the limit of records in flight, released records are still available.
+        """
         shares = self._shares
         wanted = min(max_records, shares.settings().partition_max_record_locks - shares.in_flight)
         last = self._read[-1].last_offset
@@ -105,7 +108,7 @@ class Acquisition:
             last = min(last, shares.end_offset)
         return wanted, last
 
-    # --- records that were delivered before --------------------------------------------------------------------------
+    # --- records delivered before ------------------------------------------------------------------------------------
 
     def _is_throttled(self, batch: InFlightBatch, first: int, last: int) -> bool:
         return any(
@@ -114,7 +117,10 @@ class Acquisition:
         )
 
     def _of(self, batch: InFlightBatch, first: int, last: int, wanted: int, *, throttled: bool) -> list[Acquired]:
-        """Acquire the available records of a batch, together or one by one."""
+        """Acquire the batch's available records from ``first`` to ``last``.
+
+        They are acquired together if possible, and one by one if the batch is only partly wanted or is ``throttled``.
+        """
         whole = batch.whole
         if whole is not None and whole.state is not RecordState.AVAILABLE:
             return []
@@ -149,7 +155,7 @@ class Acquisition:
                 break
         return joined(acquired)
 
-    # --- records that were not ---------------------------------------------------------------------------------------
+    # --- records not delivered before --------------------------------------------------------------------------------
 
     def _new(self, first: int, last: int, wanted: int) -> list[Acquired]:
         shares = self._shares
@@ -288,7 +294,9 @@ class SharePartition(InFlightRecords):
                 yield offset, offset, delivery, self._allowed(said.type_of(offset))
 
     def _named(self, said: AcknowledgedBatch) -> list[InFlightBatch]:
-        """Return the batches that contain the records of an acknowledgement."""
+        """Return the batches that contain the acknowledged records. Raises the error of a real broker if any is
+        missing.
+        """
         floor = self.floor(said.first)
         if floor is None and said.first < self.start_offset <= said.last:
             floor = self.floor(self.start_offset)

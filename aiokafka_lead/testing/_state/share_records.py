@@ -12,7 +12,7 @@ from .topics import Partition
 
 
 class InFlightRecords:
-    """The records in delivery, from the start offset on.
+    """Holds the records of a share partition that are in delivery, from the start offset on.
 
     ``settings`` returns the current settings of the group. ``saved`` survives a change of leader. ``watchers`` are
     called when a fetch that found no records may now find some.
@@ -88,7 +88,7 @@ class InFlightRecords:
         return self.next_offset != self.end_offset + 1 or self.in_flight < self.settings().partition_max_record_locks
 
     def locked(self, delivery: Delivery, first: int, last: int) -> None:
-        """Start or restart the locks of records."""
+        """Start the timers of locks on these records, or restart them."""
         delivery.unlock()
         delivery.expires_at = self._clock.now() + self.settings().record_lock_duration_ms / 1000
         self._watch(delivery, first, last)
@@ -105,7 +105,7 @@ class InFlightRecords:
                     self._watch(delivery, offset, offset)
 
     def reset_to_log_start(self) -> None:
-        """Handle deleted records. Available records before the start of the log are then finished."""
+        """Adopt the log's new start. Available records before it have been deleted, so they count as finished."""
         log_start = self.partition.log.start_offset
         if log_start <= self.start_offset:
             return
@@ -132,7 +132,7 @@ class InFlightRecords:
         return any_archived
 
     def _overlapping(self, first: int, last: int) -> list[InFlightBatch]:
-        """Return the batches with records within bounds, in order."""
+        """Return the batches with records from ``first`` to ``last``, in order."""
         begin = max(0, bisect_right(self.batches, first, key=lambda batch: batch.first) - 1)
         return [batch for batch in self.batches[begin:] if batch.first <= last and batch.last >= first]
 
@@ -151,7 +151,7 @@ class InFlightRecords:
         )
 
     def expire_locks(self) -> None:
-        """End every lock now."""
+        """End every lock now, so the records become available again."""
         self._give_back(
             (first, last, delivery)
             for batch in self.batches
@@ -204,7 +204,7 @@ class InFlightRecords:
             watcher()
 
     def _advance(self) -> None:
-        """Forget finished records at the start."""
+        """Move the start past finished records, and forget these."""
         while self.batches:
             batch = self.batches[0]
             done = batch.first
@@ -221,7 +221,7 @@ class InFlightRecords:
                 self.end_offset = self.start_offset = max(self.start_offset, batch.last + 1)
 
     def fence(self) -> None:
-        """Invalidate the state after a change of leader or of the saved state. Its locks then end without effect."""
+        """Make this state invalid after a change of leader or of the saved state. Cancel its locks."""
         self.fenced = True
         for batch in self.batches:
             for _, _, delivery in batch.runs():

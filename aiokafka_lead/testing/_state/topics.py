@@ -14,7 +14,7 @@ NO_LEADER = -1
 
 
 class PartitionView(NamedTuple):
-    """A partition as shown by metadata at a certain time."""
+    """A partition in the state that metadata showed at some time."""
 
     number: int
     leader_id: int
@@ -25,7 +25,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic as shown by metadata at a certain time."""
+    """A topic in the state that metadata showed at some time."""
 
     name: str
     topic_id: UUID
@@ -116,7 +116,10 @@ class Partition:
             self.log.begin_epoch(self.leader_epoch)
 
     def notify(self, appended_bytes: int = -1) -> None:
-        """Notify the fetches that are waiting here."""
+        """Wake the fetches that wait for this partition.
+
+        ``appended_bytes`` is the size of new records, or -1 after any other change.
+        """
         for watcher in list(self.watchers):
             watcher(appended_bytes)
 

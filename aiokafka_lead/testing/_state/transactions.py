@@ -32,7 +32,7 @@ class TxnState(Enum):
 
 
 class EndAnswer(Enum):
-    """Reaction of the coordinator to EndTxn."""
+    """The coordinator's reaction to a request to end a transaction (EndTxn)."""
 
     PREPARE = auto()
     """The transaction is committed or aborted, and the markers follow."""
@@ -87,7 +87,7 @@ END_V2_RETRY: _EndTable = {
 
 
 class Transaction:
-    """State of a transactional id at its coordinator."""
+    """A transactional id at its coordinator: the producer, the state, and the parts of the current transaction."""
 
     __slots__ = (
         "epoch",
@@ -201,7 +201,7 @@ _BUMPS_FROM = 2
 
 
 class TransactionCoordinator:
-    """All transactional ids of the cluster.
+    """Coordinates the transactions of all transactional ids of the cluster.
 
     ``marker_delay_ms`` is the time from a commit or abort to its markers. None holds the markers until `write_markers`.
     """
@@ -305,7 +305,10 @@ class TransactionCoordinator:
         txn.groups.update(dict.fromkeys(groups))
 
     def verified(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        """Return the producer's transaction, so that its partitions can be checked."""
+        """Return the producer's transaction, so that the caller can check its partitions.
+
+        Raises an error unless the id and epoch are current.
+        """
         return self._checked(transactional_id, producer_id, epoch)
 
     def _checked(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
@@ -322,7 +325,7 @@ class TransactionCoordinator:
             raise _ending(txn)
         return txn
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- ending transactions -----------------------------------------------------------------------------------------
 
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, committed: bool, bump: bool
@@ -355,7 +358,7 @@ class TransactionCoordinator:
                 )
 
     def time_out(self, transactional_id: str) -> bool:
-        """Abort a transaction that is taking too long, and fence its producer. Return False if none is open."""
+        """Abort a transaction as if its timeout had passed, and fence its producer. Return False if none is open."""
         txn = self.transactions.get(transactional_id)
         if txn is None or txn.state is not TxnState.ONGOING:
             return False
@@ -393,7 +396,7 @@ class TransactionCoordinator:
         return answer
 
     def write_markers(self) -> None:
-        """Write the markers of all transactions that are committed or aborted."""
+        """Write the markers of all transactions that have been committed or aborted but still lack them."""
         for txn in self.transactions.values():
             if txn.is_ending:
                 self._complete(txn)

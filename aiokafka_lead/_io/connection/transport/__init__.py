@@ -28,9 +28,10 @@ class Dialled(NamedTuple):
     async def open(
         self, host: str, *, ssl_context: ssl.SSLContext | None, handler: TransportHandler, max_frame_bytes: int
     ) -> Transport:
-        """Return the byte stream. With ``ssl_context``, it uses TLS, and the server must prove that it is this host.
+        """Open the byte stream on this connection. With ``ssl_context``, use TLS and verify the host's certificate.
 
-        There is no timeout. Raises `KafkaConnectionError`, `NotKafkaError` or `SslAuthenticationError`.
+        ``handler`` receives frames of at most ``max_frame_bytes``. There is no timeout. Raises `KafkaConnectionError`,
+        `NotKafkaError` or `SslAuthenticationError`.
         """
         return await self.kind.open(
             self.connected, host, ssl_context=ssl_context, handler=handler, max_frame_bytes=max_frame_bytes
@@ -42,7 +43,7 @@ async def dial(
 ) -> Dialled:
     """Connect to the first of these addresses that accepts a connection, directly or through ``way``.
 
-    There is no timeout. Raises `KafkaConnectionError`.
+    ``progress`` receives the result of each attempt. There is no timeout. Raises `KafkaConnectionError`.
     """
     kind = kind or kind_of_transport()
     connect: Any = kind.connect if way is None else way.connect

@@ -52,7 +52,7 @@ class AnyioTransport:
 
     @staticmethod
     async def connect(address: AddressInfo) -> SocketStream:
-        """Return a connected stream. Raises OSError."""
+        """Connect to an address, and return the stream. Raises OSError."""
         try:
             host, port, *more = address[1]
             scope = f"%{more[1]}" if more and more[1] else ""  # of a link-local address
@@ -87,7 +87,10 @@ class AnyioTransport:
         handler: TransportHandler,
         max_frame_bytes: int,
     ) -> AnyioTransport:
-        """Open the stream on a connected socket, with a TLS handshake if there is a context. Raises `KafkaError`."""
+        """Open the stream on a connected socket. With ``ssl_context``, do the TLS handshake with ``host`` first.
+
+        ``handler`` receives frames of at most ``max_frame_bytes``. Raises `KafkaError`.
+        """
         if ssl_context is None:
             return cls(connected, handler, max_frame_bytes)
         try:

@@ -37,7 +37,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
 
     @staticmethod
     async def connect(address: AddressInfo) -> socket.socket:
-        """Return a connected non-blocking socket. Raises OSError."""
+        """Connect to an address, and return the non-blocking socket. Raises OSError."""
         family, sockaddr = address
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -66,7 +66,10 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         handler: TransportHandler,
         max_frame_bytes: int,
     ) -> AsyncioTransport:
-        """Open the stream on a connected socket, with a TLS handshake if there is a context. Raises `KafkaError`."""
+        """Open the stream on a connected socket. With ``ssl_context``, do the TLS handshake with ``host`` first.
+
+        ``handler`` receives frames of at most ``max_frame_bytes``. Raises `KafkaError`.
+        """
         protocol = cls(handler, max_frame_bytes)
         try:
             await asyncio.get_running_loop().create_connection(

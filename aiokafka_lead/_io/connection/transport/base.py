@@ -23,7 +23,7 @@ class TransportHandler(Protocol):
         """Handle a complete frame, without its length. The handler may keep the memory."""
 
     def on_writable(self) -> None:
-        """Handle that the operating system has accepted all data, after the transport was ``paused``."""
+        """Handle the end of a congestion: after ``paused``, the operating system has accepted all data."""
 
     def on_closed(self, error: KafkaError, /) -> None:
         """Handle the end of the connection or an invalid stream.
@@ -41,7 +41,7 @@ class Transport(Protocol):
         ...
 
     def limit_frames(self, max_bytes: int) -> None:
-        """Accept frames up to this length from now on."""
+        """Set the longest frame to accept from now on. A longer frame is an invalid stream."""
         ...
 
     def write(self, chunks: Sequence[Buffer], /) -> None:
@@ -187,7 +187,7 @@ def _alert(reason: str | None) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the cause of one of anyio's errors, or the error itself."""
+    """Return the operating system's error behind one of anyio's errors, or the error itself if it has no cause."""
     while isinstance(error, (anyio.BrokenResourceError, anyio.EndOfStream)) and error.__cause__ is not None:
         error = error.__cause__
     return error

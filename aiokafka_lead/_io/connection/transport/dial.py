@@ -54,7 +54,7 @@ AddressInfo = tuple[socket.AddressFamily, Any]
 
 
 class Progress(Protocol):
-    """Receives the result of each address."""
+    """Follows the attempts to connect to each address of a host."""
 
     def begin(self, address: str, /) -> None: ...
 
@@ -101,7 +101,7 @@ def check_endpoint(host: str, port: int) -> None:
 
 
 def _numeric(host: str, port: int) -> list[Any]:
-    """Return the address if the host is numeric, without using a thread, or an empty list if it is a name."""
+    """Return the address of a numeric host, or an empty list if the host is a name. No thread is needed."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):

@@ -14,7 +14,7 @@ Kind: TypeAlias = "type[AnyioTransport] | type[AsyncioTransport]"
 
 
 def kind_of_transport() -> Kind:
-    """Return the implementation for the running event loop. No other implementation is imported."""
+    """Return the transport class for the running event loop, asyncio or trio. Import no other class."""
     if in_trio():
         from .anyio_transport import AnyioTransport
 

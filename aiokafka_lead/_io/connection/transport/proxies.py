@@ -22,7 +22,7 @@ _ANSWER_BYTES = 16 * 1024
 
 
 def proxy_of(url: str) -> Proxy:
-    """Return the proxy for a checked URL."""
+    """Return the proxy that a URL describes. The options have already checked the URL."""
     split = urlsplit(url)
     kind = _HttpProxy if split.scheme == "http" else _SocksProxy
     login = unquote(split.username or ""), unquote(split.password or "")
@@ -59,7 +59,7 @@ class Proxy:
         raise NotImplementedError
 
     async def _reach(self) -> Any:
-        """Return a socket connected to any address of the proxy's host."""
+        """Return a socket connected to the proxy, at any address of its host."""
         kind = kind_of_transport()
         connect: Any = kind.connect
         drop: Any = kind.drop
@@ -73,7 +73,7 @@ class Proxy:
 
 
 class _Unrecorded:
-    """Ignores the results of addresses, which are recorded for brokers but not for proxies."""
+    """A `Progress` that ignores all results, because only brokers' addresses are recorded, not a proxy's."""
 
     def begin(self, address: str, /) -> None:
         pass
@@ -95,24 +95,28 @@ class _SocksProxy(Proxy):
 
 
 class _Before:
-    """Connects python-socks to the proxy, because it would try only one address of the proxy's host."""
+    """Opens the socket to the proxy for python-socks, which would try only one address of the proxy's host."""
 
     def __init__(self, proxy: _SocksProxy) -> None:
         self._proxy = proxy
 
     async def connect(self, dest_host: str, dest_port: int, timeout: float | None = None) -> Any:
-        """Return a socket connected to the proxy."""
+        """Return a socket connected to the proxy. The arguments, which python-socks passes, are ignored."""
         return await self._proxy._reach()
 
 
 class _HttpProxy(Proxy):
     """A proxy that supports CONNECT (RFC 9110, section 9.3.6).
 
-    This does not use python-socks, which assumes that the first packet of a response contains the whole head. If it
-    does not, python-socks would leave the rest to be read as data from the broker.
+    This does not use python-socks, which assumes that the first packet of a response contains the whole head. If the
+    head takes several packets, python-socks leaves the rest to be read as data from the broker.
     """
 
     async def _through(self, host: str, port: int) -> socket.socket:
+        """Return a socket connected to this host by the method CONNECT.
+
+        Raises `KafkaConnectionError` if the proxy refuses.
+        """
         sock = await self._reach()
         try:
             await _send(sock, self._request(host, port))

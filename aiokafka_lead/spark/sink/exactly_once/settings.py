@@ -65,7 +65,7 @@ class ExactlyOnce:
         return f"{self.prefix}-0-0"
 
     def task_id(self, task: int, attempt: int) -> str:
-        """Return the transactional id for an attempt of a task."""
+        """Return the transactional id for one attempt of a task, given the numbers of both."""
         return self.main_id if task == 0 else f"{self.prefix}-{task}-{attempt}"
 
     def is_task_id(self, transactional_id: str) -> bool:
@@ -92,7 +92,10 @@ class ExactlyOnce:
         return self.config(self.main_id).max_block_ms
 
     def config(self, transactional_id: str) -> ProducerConfig:
-        """Return the configuration of a producer. Raises ValueError for options that conflict with transactions."""
+        """Check the producer options with this id, and return the configuration.
+
+        Raises ValueError for options that conflict with transactions.
+        """
         given = {**self.producer_options, "transactional_id": transactional_id}
         return configuration(self.options, ProducerConfig, given)
 

@@ -35,7 +35,7 @@ class Written(WriterCommitMessage):
 
 
 class _Begun:
-    """Base class of both writers, which begins a run when it is first pickled."""
+    """Base class of both exactly-once writers. It begins a run when Spark first pickles it, before the tasks start."""
 
     _streaming: ClassVar[bool]
 

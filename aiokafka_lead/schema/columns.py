@@ -20,7 +20,7 @@ try:
 
     from .arrow import ArrowReader
 except ImportError:
-    raise errors.ConfigError("Arrow columns need pyarrow; install with: pip install aiokafka-lead[arrow]") from None
+    raise errors.ConfigError("Arrow columns need pyarrow; install with: pip install 'aiokafka-lead[arrow]'") from None
 
 
 _RECORDS_OWN = (errors.SchemaContentError, errors.SchemaNotFoundError, errors.InvalidSchemaError)

@@ -175,6 +175,10 @@ class Requests:
     async def leaders(
         self, partitions: Collection[TopicPartition], asked: set[int], doubted: Set[int], deadline: Deadline
     ) -> dict[TopicPartition, int | errors.KafkaError]:
+        """Request metadata, and return the leader's node id or an error for each partition.
+
+        The metadata comes from a broker that is not in ``asked`` (see `metadata_of_another`).
+        """
         response = await self.metadata_of_another({where.topic for where in partitions}, asked, deadline, doubted)
         leaders: dict[TopicPartition, int | errors.KafkaError] = {}
         known = {broker.node_id for broker in response.brokers}

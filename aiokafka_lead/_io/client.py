@@ -229,9 +229,11 @@ def configured(
     for topic in topics:
         no_options("topics", topic)
         if isinstance(topic, (list, tuple, set, frozenset)):
-            raise ConfigTypeError(f"topics are separate arguments, not a {type(topic).__name__}: put a * before it")
+            raise errors.ConfigTypeError(
+                f"topics are separate arguments, not a {type(topic).__name__}: put a * before it"
+            )
     if "topics" in options and "group_id" in kind.__dataclass_fields__:
-        raise ConfigTypeError("topics are arguments without a name: put them before the options")
+        raise errors.ConfigTypeError("topics are arguments without a name: put them before the options")
     if client is None:
         if bootstrap_servers is None:
             if dotted := [name for name in options if "." in name]:

@@ -141,6 +141,7 @@ and the frames are empty if the dead letter would otherwise be too large for its
 """
 
 MESSAGE_CHARACTERS = 2_000
+"""Maximum length of an error's message in a header."""
 
 
 def dead_letter_headers(

@@ -17,7 +17,7 @@ from ...errors import ConfigError, DropRecordError, RecordDeserializationError
 from ...errors.shown import shown_cause
 from ...types import Header, TimestampType, TopicPartition
 from ..consumer.position import Position
-from .failures import blamed, class_name
+from .failures import MESSAGE_CHARACTERS, blamed, class_name
 from .handler import place_of
 from .options import Delay, Verdict
 
@@ -42,8 +42,6 @@ RETRY_TOPIC_CONFIG = {"message.timestamp.type": "LogAppendTime"}
 
 _ADDED = frozenset(RETRY_HEADERS)
 _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DELAYS, _DUE, _EXCEPTION, _MESSAGE = RETRY_HEADERS
-
-MESSAGE_CHARACTERS = 2_000
 
 DIGITS = 18
 """Maximum number of digits of a number in a header. Another program may have written longer ones."""

@@ -52,10 +52,7 @@ class _Parked(Protocol):
 
 
 class _TrioParked:
-    """A suspended trio task.
-
-    One flag is enough to tell whether it was woken, because trio does not abort a task that it has rescheduled.
-    """
+    """A suspended trio task. It needs only one flag, because trio does not abort a task that it has rescheduled."""
 
     __slots__ = ("_done", "_scope", "_task")
 
@@ -295,10 +292,7 @@ def loop_thread() -> tuple[dict[str, object], str] | None:
 
 
 def loop_caller() -> Callable[..., None]:
-    """Return a function that makes a call on this event loop from any thread.
-
-    It does nothing once the loop has ended.
-    """
+    """Return a function that makes a call on this event loop from any thread, unless the loop has ended."""
     if in_trio():
         import trio
 

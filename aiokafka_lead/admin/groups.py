@@ -114,8 +114,7 @@ class ConsumerMemberDescription:
     subscribed_topics: tuple[str, ...] = ()
     subscribed_regex: str | None = None
     is_classic: bool | None = None
-    """True for a member of the classic protocol in a group of the new protocol. None if the broker does not report it,
-    as in Kafka 4.0."""
+    """True for a classic member of a KIP-848 group. None if the broker does not report it, as in Kafka 4.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +215,7 @@ class GroupCalls(AdminArea):
             group = (await admin.describe_consumer_groups(["billing"]))["billing"]
             print(group.state, [member.assignment for member in group.members])
 
-        With ``include_authorized_operations``, a description includes the operations on the group that this user may
-        perform.
+        With ``include_authorized_operations``, a description includes the operations that this user may perform.
 
         Raises `GroupIdNotFoundError` if a group does not exist or is of another type, and
         `GroupAuthorizationFailedError` if this user may not describe it. The error's ``outcomes`` contain the
@@ -250,9 +248,7 @@ class GroupCalls(AdminArea):
         return await self._describe_classic_groups(ids, include_authorized_operations, _classic_group, deadline)
 
     async def delete_consumer_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete groups and their offsets.
-
-        Brokers do not check the type of a group here, so the call deletes groups of every type.
+        """Delete groups of any type, and their offsets.
 
         Raises `NonEmptyGroupError` if a group has members, and `GroupIdNotFoundError` if a group does not exist. The
         other groups are still deleted, and the error's ``outcomes`` map each group id to None or its error.
@@ -382,10 +378,7 @@ class GroupCalls(AdminArea):
         describe: Callable[[DescribedGroup, int], V | KafkaError],
         deadline: Deadline,
     ) -> dict[str, V]:
-        """Describe groups through DescribeGroups. ``describe`` converts a group and its coordinator's node id.
-
-        Raises `GroupIdNotFoundError`, among others, for a group that does not exist.
-        """
+        """Describe groups through DescribeGroups. ``describe`` converts a group and its coordinator's node id."""
 
         def build(mine: Sequence[str]) -> DescribeGroupsRequest:
             return DescribeGroupsRequest(groups=list(mine), include_authorized_operations=with_operations)

@@ -95,8 +95,6 @@ class ClassicMember:
         self._come_back = False
         """In LEAVING: True if the member joins again afterwards."""
 
-    # --- state --------------------------------------------------------------------------------------------------------
-
     @property
     def identity(self) -> GroupIdentity | None:
         """The generation and ids, or None if it is not a member or leaves without giving up its partitions."""
@@ -206,8 +204,6 @@ class ClassicMember:
         syncing = self._phase is Phase.SYNCING and isinstance(error, errors.RebalanceInProgressError)
         if identity == self.identity and not syncing:
             self._refused(error, now)
-
-    # --- steps -------------------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> Step:
         """See `GroupMember.step`."""

@@ -64,10 +64,7 @@ class Accumulator:
     def __init__(
         self, config: ProducerConfig, park: Park, notify: Callable[[], None], rng: Callable[[], float] = random
     ) -> None:
-        """Start without topics.
-
-        ``park`` suspends a task until an outcome is known. ``notify`` is called when there is something to send.
-        """
+        """``park`` suspends a task until an outcome is known. ``notify`` is called when there is something to send."""
         self.counters = ProducerCounters()
         self.snapshot = ClusterSnapshot()
         """The newest metadata."""
@@ -382,8 +379,7 @@ class Accumulator:
         if busy and schedule.may_linger(node_id, now):
             return drained
         limit = min(self._max_request_size, self.turn_bytes)
-        # Not `while`: after a batch is sent, its partition may be ready again, but a request has one batch per
-        # partition.
+        # Not `while`: a partition may be ready again after its batch, but a request has one batch per partition.
         for _ in range(min(len(schedule.ready.get(node_id, ())), REQUEST_BATCHES)):
             queue = schedule.pop(node_id)
             if schedule.sendable_to(queue, now) != node_id:

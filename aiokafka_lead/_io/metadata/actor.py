@@ -343,10 +343,7 @@ class MetadataActor:
             self._rebootstrap(cause)
 
     def _see_strangers(self, reasons: Mapping[int, errors.KafkaError]) -> None:
-        """Handle errors of bootstrap servers that belong to another cluster.
-
-        Either raises the error, or switches to the other cluster.
-        """
+        """Raise the error of bootstrap servers that belong to another cluster, or switch to that cluster."""
         servers = [error for node_id, error in reasons.items() if node_id in self._state.bootstrap_brokers]
         everywhere = all(
             isinstance(reasons.get(node_id), errors.ClusterIdMismatchError) and self._brokers.all_left(node_id)
@@ -365,8 +362,7 @@ class MetadataActor:
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
-        # No record can be sent to a partition whose leader is lost, so refresh until it has another leader. Stop after
-        # `request_timeout_ms`.
+        # Records for a partition whose leader is lost must wait, so refresh for `request_timeout_ms` until it has one.
         failed = self._brokers.failed_since(now - self._request_timeout_s)
         suspects = {*failed, *self._schedule.doubted}
         try:
@@ -421,8 +417,7 @@ class MetadataActor:
         self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)
         self._publish()
         names = self._topics.names() if plan.topics is None else plan.topics
-        # A bootstrap server may be one of the known brokers under another name, so its denial of a topic does not
-        # count.
+        # A bootstrap server may be a known broker under another name, so its denial of a topic does not count.
         answered = [name for name in names if not beside or self.snapshot.partition_count(name)]
         self._lookups.answered(answered, self.snapshot, answer.node_id, now)
         return None

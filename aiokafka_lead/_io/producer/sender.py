@@ -221,8 +221,6 @@ class Sender:
             self._answered = None
         return True
 
-    # --- events -------------------------------------------------------------------------------------------------------
-
     def _notify(self) -> None:
         if not self._working:
             self._ring()

@@ -62,7 +62,7 @@ def histogram(prometheus: str = "", java: str = "") -> Any:
 
 
 def rows(of: type | None = None, java: str = "") -> Any:
-    """Declare a mapping. Its values are numbers or histograms, or have the class ``of``."""
+    """Declare a mapping. ``of`` is the class of its values, or None if they are numbers or histograms."""
     return field(default_factory=dict, metadata={"figure": Figure("gauge", "", java, of)})
 
 

@@ -1,4 +1,4 @@
-"""``aiokafka-lead replay``: writes dead letters, and records in retry topics, to their original topics again.
+"""``aiokafka-lead replay``: writes dead letters and records of retry topics back to their original topics.
 
 `Consumer.run` stores the origin of each record in headers.
 """

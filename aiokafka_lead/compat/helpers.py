@@ -1,4 +1,4 @@
-"""`create_ssl_context`."""
+"""`create_ssl_context`, in a module of the same name as in aiokafka."""
 
 from __future__ import annotations
 

@@ -59,9 +59,9 @@ _CLOCK_SKEW_S = 30
 
 
 class AssertionFile:
-    """A JWT in a file that another program signs and replaces.
+    """A JWT in a file. Another program signs the JWT and renews the file.
 
-    The file is read for each token.
+    The file is read for each request for an access token.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

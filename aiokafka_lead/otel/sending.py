@@ -117,7 +117,7 @@ class Sending(Carried):
         self._span = span
 
     def taken(self, delivery: Delivery | DeliveryBatch) -> None:
-        """End the span once the delivery is done. Called when the producer has accepted the record."""
+        """Let the span end when the delivery is done. Called when the producer has accepted the record or batch."""
         done = self._batch_done if isinstance(delivery, DeliveryBatch) else self._done
         delivery.add_done_callback(done, context=Variables())  # type: ignore[arg-type]
         if isinstance(delivery, DeliveryBatch) and not len(delivery):

@@ -173,7 +173,7 @@ class Relay:
         await self._ended.wait()
 
     def wake(self) -> None:
-        """Query for new rows immediately, and not only after ``poll_ms``. Call this after committing a transaction."""
+        """Query for new rows immediately instead of after ``poll_ms``. Call this after committing a transaction."""
         self._awoken.set()
 
     async def _run(self) -> None:

@@ -243,7 +243,7 @@ class Store:
                 await self._delete(transaction, its, ids)
 
     async def refuse(self, row: Row, why: str) -> None:
-        """Set a row aside, so that it is not published. The reason ``why`` is stored in its column ``refusal``."""
+        """Set a row aside by storing the reason ``why`` in its column ``refusal``. The row is then not published."""
         async with self._begin() as transaction:
             statement = f"UPDATE {self._outbox.name} SET refusal = :why WHERE id = :id"
             await self._execute(transaction, statement, why=why, id=row.id)

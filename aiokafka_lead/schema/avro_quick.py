@@ -64,7 +64,7 @@ class QuickLooks:
         self._records: dict[str, str] = {}
 
     def look(self, schema: Any) -> Callable[[Any], bool]:
-        """Return the check function for a type."""
+        """Return the check for values of this schema."""
         name = self._function("look", [f" return {self._expression(schema, 'v')}"])
         made: Callable[[Any], bool] = self._scope[name]
         return made

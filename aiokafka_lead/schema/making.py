@@ -13,7 +13,7 @@ import typing
 import uuid
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from ..errors import ConfigTypeError, SchemaContentError
 from ..errors.shown import shown
@@ -314,13 +314,14 @@ def _with_name_of(value: Any, hints: tuple[Any, ...]) -> Any:
 def _chooses(hint: Any, seen: set[Any]) -> bool:
     """Return True if a type contains a union of several classes with fields. ``seen`` are examined classes."""
     hint = _unwrapped(hint)
-    kind, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
+    kind = typing.get_origin(hint) or hint
+    inner = typing.get_args(hint)
     if kind in (typing.Union, types.UnionType) and sum(_has_fields(_unwrapped(each)) for each in inner) > 1:
         return True
     if _has_fields(kind) and kind not in seen:
         seen.add(kind)
         fields = _pydantic_fields(kind)
-        inner = (*inner, *(_annotations(kind) if fields is None else fields).values())
+        inner = (*inner, *(_annotations(cast(type, kind)) if fields is None else fields).values())
     return any(_chooses(each, seen) for each in inner)
 
 

@@ -56,7 +56,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRule:
-    """Rule of a schema, from Confluent's data contracts, which this client cannot apply.
+    """A rule of a schema (Confluent's data contracts). This client cannot apply rules.
 
     `SchemaRegistry` raises `SchemaRulesError` for schemas with rules, unless ``ignore_rules`` is set.
     """

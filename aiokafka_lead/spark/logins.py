@@ -1,4 +1,4 @@
-"""Conversion of Java's SASL settings, JAAS configurations and callback handlers, to options of this client."""
+"""Converts Java's SASL settings (JAAS configurations and callback handlers) to options of this client."""
 
 from __future__ import annotations
 

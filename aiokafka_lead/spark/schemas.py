@@ -50,7 +50,7 @@ class Typed(NamedTuple):
 
 
 def typed_columns(options: Mapping[str, str]) -> Typed | None:
-    """Return the definition in the options, or None if no column is typed. Raises ValueError for invalid options."""
+    """Return the typed columns in the options, or None if there are none. Raises ValueError for invalid options."""
     given = {name.lower(): value for name, value in options.items()}
     schemas = {name: given[f"{name}schema"] for name in ("key", "value") if given.get(f"{name}schema")}
     if not schemas:

@@ -153,7 +153,7 @@ def test_sends_belong_to_their_own_transaction() -> None:
     with pytest.raises(errors.IllegalStateError, match="no transaction is open"):
         state.check_open(2)
     state.abort()
-    with pytest.raises(errors.IllegalStateError, match="is ending"):
+    with pytest.raises(errors.IllegalStateError, match="is being ended"):
         state.check_open(1)
 
 

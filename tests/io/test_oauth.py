@@ -398,7 +398,11 @@ async def test_client_credentials_from_flat_options_with_confluents_extensions()
         ({"sasl_oauth_token_provider": None}, ConfigError, "OAUTHBEARER needs a sasl_oauth_token_provider"),
         ({"sasl_oauth_token_provider": "token"}, ConfigTypeError, "sasl_oauth_token_provider must be callable"),
         ({"sasl_oauth_token_provider": ClientCredentials}, ConfigTypeError, "the class ClientCredentials"),
-        ({"sasl_oauthbearer_scope": "x"}, ConfigError, "sasl_oauthbearer_scope and sasl_oauth_token_provider exclude"),
+        (
+            {"sasl_oauthbearer_scope": "x"},
+            ConfigError,
+            "sasl_oauthbearer_scope and sasl_oauth_token_provider cannot be combined",
+        ),
         ({"sasl_mechanism": "PLAIN"}, ConfigError, "sasl_oauth_token_provider needs sasl_mechanism OAUTHBEARER"),
         ({"sasl_login_refresh_window_factor": 0.4}, ConfigError, "sasl_login_refresh_window_factor"),
         ({"sasl_login_refresh_window_jitter": 0.3}, ConfigError, "sasl_login_refresh_window_jitter"),

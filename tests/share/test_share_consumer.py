@@ -451,7 +451,7 @@ async def test_a_record_is_acknowledged_once_and_by_its_consumer(cluster: Embedd
         with pytest.raises(IllegalStateError, match="another consumer"):
             other.acknowledge(record)
         jobs.acknowledge(record)
-        with pytest.raises(IllegalStateError, match="before"):
+        with pytest.raises(IllegalStateError, match="already been acknowledged"):
             jobs.acknowledge(record, REJECT)
 
 

@@ -49,7 +49,7 @@ def test_topics_by_name(kind: Any) -> None:
     ],
 )
 def test_methods_of_other_clients(kind: Any, name: str, instead: str) -> None:
-    options = {"group_id": "g"} if kind is ShareConsumer else {}
+    options: dict[str, Any] = {"group_id": "g"} if kind is ShareConsumer else {}
     client = kind(bootstrap_servers=SERVERS, **options)
     assert not hasattr(client, name)
     with pytest.raises(AttributeError, match=f"'{kind.__name__}' object has no attribute '{name}': use {instead}"):

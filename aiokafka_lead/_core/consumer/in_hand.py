@@ -105,7 +105,7 @@ class InHand:
             self._on_release()
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop the state of partitions that the consumer does not own, or does not own yet."""
+        """Drop the state of partitions that were revoked or are newly assigned, without calling ``on_release``."""
         for tp in partitions:
             self._many.pop(tp, None)
             self._stored.pop(tp, None)

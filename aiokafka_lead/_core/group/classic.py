@@ -186,7 +186,7 @@ class ClassicMember:
             self._asked = None
 
     def join(self, now: float) -> None:
-        """Join again. Does nothing for a fenced member, because another process has taken over its instance id."""
+        """Join the group, also after leaving. A fenced member does not, because another process has its instance id."""
         if isinstance(self.error, errors.FencedInstanceIdError):
             return
         self.error = None

@@ -34,8 +34,8 @@ NAMES = frozenset(("record", "value", "key", "headers", *PARTS, *_TXN))
 def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handler:
     """Return a function that calls this handler with a record, and with a transaction if ``transactional``.
 
-    Returns the handler itself if it takes exactly these arguments and no ``model`` is given. ``model`` is the type of
-    the value for a handler without annotations. Raises `ConfigTypeError` for a parameter that no argument fits.
+    A handler that takes exactly these arguments is not adapted, unless ``model`` is given. ``model`` is the type of the
+    value, for a handler without annotations. Raises `ConfigTypeError` if no part of a record fits a parameter.
     """
     checked = checked_handler(handler)
     wanted = _parameters(handler, transactional=transactional, model=model)

@@ -133,7 +133,7 @@ class Standing:
 
     @property
     def coordinator_doubted_since(self) -> float | None:
-        """The time since which no broker has served as coordinator; see `GroupCoordinator.doubted_since`."""
+        """Time since which no broker has served as coordinator, or None; see `GroupCoordinator.doubted_since`."""
         return self._coordinator.doubted_since
 
     @property

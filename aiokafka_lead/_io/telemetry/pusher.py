@@ -56,7 +56,7 @@ class Pusher:
         self._wake.set()
 
     def remove(self, source: Source) -> None:
-        """Stop measuring this source."""
+        """Remove a source that has ended. If there is another push, it still includes the counts of this source."""
         self._collector.remove(source, keep=self._state.may_push)
 
     def hurry(self) -> None:

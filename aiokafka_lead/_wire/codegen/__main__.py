@@ -322,8 +322,6 @@ def render_table(release: str, apis: list[Api]) -> str:
         [
             f'"""The APIs of Kafka {release} that a client may call. {_BANNER}"""',
             "",
-            "from __future__ import annotations",
-            "",
             "from enum import IntEnum",
             "",
             "",

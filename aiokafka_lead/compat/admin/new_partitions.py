@@ -1,4 +1,4 @@
-"""`NewPartitions`."""
+"""`NewPartitions`, in a module of the same name as in aiokafka."""
 
 from __future__ import annotations
 

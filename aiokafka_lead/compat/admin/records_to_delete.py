@@ -1,4 +1,4 @@
-"""`RecordsToDelete`."""
+"""`RecordsToDelete`, in a module of the same name as in aiokafka."""
 
 from __future__ import annotations
 

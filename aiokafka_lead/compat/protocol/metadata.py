@@ -1,4 +1,4 @@
-"""`MetadataRequest`."""
+"""`MetadataRequest`, in the module that aiokafka imports it from. One class serves all versions."""
 
 from __future__ import annotations
 

@@ -53,7 +53,10 @@ class OffsetRange:
         return self.until - self.start
 
     def within(self, first: int, until: int | None) -> OffsetRange:
-        """Return the part of the range from ``first`` up to, but not including, ``until``. It may be empty."""
+        """Return the part of the range from ``first`` up to, but not including, ``until`` (None: up to its end).
+
+        If no offset is left, the `size` of the result is 0 or negative.
+        """
         end = self.until if until is None else min(self.until, until)
         kept = self.from_beginning and first <= self.start
         return OffsetRange(self.topic, self.partition, max(self.start, first), end, kept)
@@ -207,7 +210,10 @@ def _cores() -> int:
 
 
 def local_cores(command: bytes) -> int | None:
-    """Return the number of cores in the command line of a local Spark, with NUL between arguments; None for others."""
+    """Return the number of cores of a local Spark session, or None if this is not the command line of one.
+
+    ``command`` has a NUL after each argument, as in ``/proc/PID/cmdline``.
+    """
     found = _LOCAL.search(command.replace(b"\0", b" ").decode(errors="replace"))
     if found is None:
         return None

@@ -174,10 +174,11 @@ def _by_topic(answers: Iterable[tuple[SessionPartition, wire.PartitionData]]) ->
 
 
 class _Read:
-    """The responses for all partitions of a fetch at one time.
+    """One attempt to read the partitions of a fetch, and the resulting responses.
 
     ``answers_now`` is set if the client must get the response immediately, even if it is small (Java:
-    ``ReplicaManager.fetchMessages``): after an error, for another replica to read from, or for a diverging epoch.
+    ``ReplicaManager.fetchMessages``): after an error in an existing partition, for another replica to read from, for a
+    diverging epoch, or if no partition exists.
     """
 
     def __init__(self, fetch: _Fetch) -> None:

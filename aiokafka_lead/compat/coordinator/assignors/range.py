@@ -1,4 +1,4 @@
-"""`RangePartitionAssignor`."""
+"""`RangePartitionAssignor`, in a module of the same name as in aiokafka."""
 
 from .abstract import BuiltinAssignor
 

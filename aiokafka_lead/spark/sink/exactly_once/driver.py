@@ -57,14 +57,15 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
 
 
 def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
-    """Decide the micro-batch or write, and commit the transactions of all tasks.
+    """Record the decision for the micro-batch or write, and commit the transactions of all tasks.
 
     ``shares`` contains the open transaction of each task, or None for a task without a result. With any None, the
     commit fails. After the decision, the transactions of attempts that do not count are aborted, because readers of
     committed records would otherwise wait until these transactions time out.
 
-    Before the decision, raises `ExactlyOnceError` or a KafkaError, and no row becomes visible. After it, raises
-    `TransactionsLostError` if some transactions can no longer be committed.
+    Raises `ExactlyOnceError` or a KafkaError. Before the decision, no row becomes visible. After it, some transactions
+    may still be open, and the next run commits them. Raises `TransactionsLostError` if some of them can no longer be
+    committed.
     """
     given = [share for share in shares if share is not None]
     if given and all(share.written_before for share in given):

@@ -77,7 +77,7 @@ class Share(NamedTuple):
 
 
 class ExactlyOnceError(Exception):
-    """A micro-batch or write failed without visible rows, or an earlier one is not completely committed yet."""
+    """A micro-batch or write failed without visible rows, or one that is decided is not completely committed yet."""
 
 
 class TransactionsLostError(Exception):

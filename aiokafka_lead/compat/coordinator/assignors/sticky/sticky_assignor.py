@@ -1,4 +1,4 @@
-"""`StickyPartitionAssignor`."""
+"""`StickyPartitionAssignor`, in a module of the same name as in aiokafka."""
 
 from ..abstract import BuiltinAssignor
 
